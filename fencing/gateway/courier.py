@@ -1,0 +1,178 @@
+"""The courier: one event loop that calls push tools, many at once, and has the database told what became of it.
+
+It takes work when a bell rings, and looks by itself each second; database work is done in one thread beside the loop,
+in short transactions. What it holds in memory may be lost at any moment: the leases tell (L5).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, Protocol, TypeVar
+
+import redis.asyncio
+import redis.exceptions
+import structlog
+from django.db import close_old_connections, connections
+
+from fencing.gateway.calling import Caller, Request
+from fencing.gateway.pushing import Outgoing
+from fencing.protocol.pushing import End, Ended
+
+log = structlog.get_logger(__name__)
+T = TypeVar("T")
+
+MOST_CALLS: Final = 1000
+BATCH: Final = 16
+LOOK_S: Final = 1.0
+AGAIN_S: Final = 1.0
+# How long calls that are under way may go on when the worker is to stop; its supervisor waits longer.
+GRACE_S: Final = 8.0
+
+
+class Desk(Protocol):
+    """The database side: what is due, and what became of it."""
+
+    def take(self, limit: int) -> list[Outgoing]:
+        """Give what is to be called now."""
+
+    def settle(self, ended: Sequence[tuple[Outgoing, Ended]], chance: Sequence[float]) -> list[float]:
+        """Record how calls ended; give how long each waits for its next try."""
+
+
+class Courier:
+    """Calls tools until it is told to stop. `nudge` may come from any thread."""
+
+    def __init__(self, desk: Desk, caller: Caller, *, chance: Callable[[], float] = random.random) -> None:
+        self._desk, self._caller, self._chance = desk, caller, chance
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="courier")
+        self._calls: set[asyncio.Task[None]] = set()
+        self._ended: asyncio.Queue[tuple[Outgoing, Ended]] = asyncio.Queue()
+        self._bell = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def nudge(self) -> None:
+        """Say that there may be something due."""
+        loop = self._loop
+        if loop is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(self._bell.set)
+
+    async def run(self, stopping: threading.Event) -> None:
+        """Take and call until `stopping`; then let calls end for a while, and tell what became of all."""
+        self._loop = asyncio.get_running_loop()
+        settling = asyncio.create_task(self._settle())
+        try:
+            while not stopping.is_set():
+                self._bell.clear()
+                if await self._take() < BATCH:
+                    await self._rest()
+        finally:
+            await self._end(settling)
+
+    async def _take(self) -> int:
+        room = min(BATCH, MOST_CALLS - len(self._calls))
+        if room <= 0:
+            return 0
+        try:
+            taken = await self._in_thread(lambda: self._desk.take(room))
+        except Exception:
+            log.exception("take_failed")
+            return 0
+        for outgoing in taken:
+            task = asyncio.create_task(self._call(outgoing))
+            self._calls.add(task)
+            task.add_done_callback(self._calls.discard)
+        return len(taken)
+
+    async def _rest(self) -> None:
+        try:
+            async with asyncio.timeout(LOOK_S):
+                await self._bell.wait()
+        except TimeoutError:
+            pass
+
+    async def _call(self, outgoing: Outgoing) -> None:
+        request = Request(
+            url=outgoing.endpoint,
+            body=outgoing.body,
+            timeout_s=outgoing.timeout_s,
+            credential=outgoing.credential,
+            headers={"Idempotency-Key": outgoing.idempotency_key, "Fence-Token": outgoing.token},
+        )
+        try:
+            ended = await self._caller.call(request)
+        except asyncio.CancelledError:
+            ended = Ended(how=End.LOST, says="The worker was stopped.")
+        self._ended.put_nowait((outgoing, ended))
+
+    async def _settle(self) -> None:
+        """Have what ended written down, all that ended meanwhile in one transaction."""
+        while True:
+            batch = [await self._ended.get()]
+            while not self._ended.empty() and len(batch) < BATCH:
+                batch.append(self._ended.get_nowait())
+            await self._written(batch)
+            for _ in batch:
+                self._ended.task_done()
+
+    async def _written(self, batch: list[tuple[Outgoing, Ended]]) -> None:
+        chance = [self._chance() for _ in batch]
+        while True:
+            try:
+                pauses = await self._in_thread(lambda: self._desk.settle(batch, chance))
+            except Exception:
+                # What is known must not be lost for a database that is away: the lease may have run out meanwhile,
+                # and a report after that is still taken.
+                log.exception("settle_failed", calls=len(batch))
+                await asyncio.sleep(AGAIN_S)
+                continue
+            loop = asyncio.get_running_loop()
+            for pause_s in pauses:
+                loop.call_later(pause_s, self._bell.set)
+            self._bell.set()
+            return
+
+    async def _end(self, settling: asyncio.Task[None]) -> None:
+        if self._calls:
+            await asyncio.wait(self._calls, timeout=GRACE_S)
+        for task in list(self._calls):
+            task.cancel()
+        if self._calls:
+            await asyncio.wait(self._calls, timeout=1.0)
+        try:
+            async with asyncio.timeout(3.0):
+                await self._ended.join()
+        except TimeoutError:
+            log.warning("calls_not_told", calls=self._ended.qsize())
+        settling.cancel()
+        await self._caller.aclose()
+        self._thread.submit(connections.close_all)
+        self._thread.shutdown(wait=False)
+
+    async def _in_thread(self, act: Callable[[], T]) -> T:
+        def fresh() -> T:
+            close_old_connections()
+            return act()
+
+        return await asyncio.get_running_loop().run_in_executor(self._thread, fresh)
+
+
+async def listen(url: str, name: str, alive: tuple[str, int], nudge: Callable[[], None]) -> None:
+    """Nudge whenever the bell `name` rings, until cancelled. `alive` is a key to hold, and for how many seconds.
+
+    Where Redis is away it tries again: the courier looks by itself meanwhile.
+    """
+    while True:
+        client = redis.asyncio.Redis.from_url(url, socket_timeout=LOOK_S + 2)
+        try:
+            while True:
+                await client.set(alive[0], 1, ex=alive[1])
+                if await client.blpop([name], timeout=LOOK_S) is not None:
+                    nudge()
+        except (redis.exceptions.RedisError, OSError):
+            await asyncio.sleep(AGAIN_S)
+        finally:
+            await client.aclose()

@@ -1,0 +1,1 @@
+"""Reads for pages and API: frozen rows, keyset pages and counts."""

@@ -1,0 +1,41 @@
+"""The real database without a transaction around a test, the whole system, and a story to play in either."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from pytest_django.plugin import DjangoDbBlocker
+
+from tests.actors import player_for
+from tests.cases.acting import Tool
+from tests.fencing.beside import empty_database
+from tests.live import LiveSystem
+from tests.playing import Player
+from tests.stories import Story
+
+
+@pytest.fixture
+def db(servers: None, django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
+    """The test database as everybody sees it: what is committed is removed afterwards."""
+    with django_db_blocker.unblock():
+        yield
+        empty_database()
+
+
+@pytest.fixture
+def story(db: None, valkey: str) -> Story:
+    """A run in epoch 7, with its actors."""
+    return Story.begin()
+
+
+@pytest.fixture
+def tool() -> Tool:
+    """The tool at the end of the line."""
+    return Tool()
+
+
+@pytest.fixture
+def player(live_system: LiveSystem) -> Player:
+    """Everybody's keys for a real `up`."""
+    return player_for(live_system)

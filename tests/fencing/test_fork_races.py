@@ -1,0 +1,164 @@
+"""Forks and undoings beside each other on real connections: each race names every end that is allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from pytest_django import DjangoDbBlocker
+
+from fencing.models import Branch, Commit, Compensation, CompensationApproval, Delivery, Fork, Intent
+from fencing.protocol.callers import Role
+from fencing.services import fencing
+from fencing.services.recompute import Tallied, find_faults
+from tests.fencing.beside import Crowd, empty_database
+from tests.fencing.test_compensating import TWO, Undoing
+from tests.fencing.test_forks import MORE, TICKET
+from tests.length import long_or
+from tests.stories import TOOLS, actor, register
+
+ROUNDS = long_or(4, long=100)
+
+
+@pytest.fixture
+def db(servers: None, django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
+    """The test database without a transaction around the test: what is committed is removed afterwards."""
+    with django_db_blocker.unblock():
+        yield
+        empty_database()
+
+
+@pytest.fixture
+def story(db: None, straight_first: None) -> Iterator[Undoing]:
+    """A run without forks. Whatever comes of it, stored states must equal those that the facts tell."""
+    register([*TOOLS, *MORE, *TWO])
+    story = Undoing()
+    story.second = actor(Role.REVIEWER)
+    assert story.open()["status"] == 201
+    yield story
+    assert list(find_faults(Tallied(), lambda _: None)) == []
+
+
+def test_of_two_reconciliations_at_once_one_decides(story: Undoing) -> None:
+    with Crowd(2) as crowd:
+        for number in range(ROUNDS):
+            fork, names = f"f{number}", (f"A{number}", f"B{number}")
+            story.fork(*names, fork=fork)
+            ends = crowd.at_once(*(lambda name=name, fork=fork: story.reconcile(name, fork=fork) for name in names))
+            codes = sorted(str(end.get("code")) for end in ends)
+            assert codes == ["None", "already_reconciled"]
+            winner = Fork.objects.get(name=fork).winner
+            assert list(Branch.objects.filter(fork__name=fork, state="won").values_list("name", flat=True)) == [winner]
+
+
+def test_a_request_beside_the_win_of_its_sibling_leaves_nothing_behind(story: Undoing) -> None:
+    with Crowd(2) as crowd:
+        for number in range(ROUNDS):
+            fork, mine, its = f"f{number}", f"A{number}", f"B{number}"
+            story.fork(mine, its, fork=fork)
+            asked, _ = crowd.at_once(
+                lambda number=number, its=its: story.propose(f"s{number}", branch=its),  # type: ignore[misc]
+                lambda fork=fork, mine=mine: story.reconcile(mine, fork=fork),  # type: ignore[misc]
+            )
+            if "code" in asked:
+                assert asked["code"] == "branch_lost"
+            else:
+                assert story.step(f"s{number}")["reason"] == "branch_lost"
+
+
+def test_an_admission_beside_the_loss_of_its_branch_is_taken_back_or_owed(story: Undoing) -> None:
+    with Crowd(2) as crowd:
+        for number in range(ROUNDS):
+            fork, mine, its = f"f{number}", f"A{number}", f"B{number}"
+            story.fork(mine, its, fork=fork)
+            action = {"tool": "create_ticket", "args": {"title": f"t{number}"}}
+            story.want(f"s{number}", action, branch=its)
+            token = story.token(f"s{number}")
+            admitted, told = crowd.at_once(
+                lambda token=token, action=action: story.admit(token, action),  # type: ignore[misc]
+                lambda fork=fork, mine=mine: story.reconcile(mine, fork=fork),  # type: ignore[misc]
+            )
+            if admitted.get("admit"):
+                assert len(told["compensations"]) == 1
+            else:
+                assert admitted["code"] == "revoked"
+                assert told["compensations"] == []
+
+
+def test_a_commit_beside_the_loss_of_its_branch_stands_or_never_was(story: Undoing) -> None:
+    with Crowd(2) as crowd:
+        for number in range(ROUNDS):
+            fork, mine, its = f"f{number}", f"A{number}", f"B{number}"
+            story.fork(mine, its, fork=fork)
+            story.propose(f"s{number}", branch=its)
+            for path in (story.replica, story.production):
+                story.vote(path, TICKET, f"s{number}")
+            crowd.at_once(
+                lambda: all(iter(fencing.decide_due, 0)),
+                lambda fork=fork, mine=mine: bool(story.reconcile(mine, fork=fork)),  # type: ignore[misc]
+            )
+            story.decide()
+            step = story.step(f"s{number}")
+            assert (step["phase"], step["reason"], step["commit"]) == ("rejected", "branch_lost", None)
+    assert not Commit.objects.filter(closed_at=None).exists()
+    assert not Intent.objects.exclude(state="cancelled").exists()
+
+
+def test_of_two_approvals_at_once_one_decides(story: Undoing) -> None:
+    with Crowd(2) as crowd:
+        for number in range(ROUNDS):
+            story.fork(f"A{number}", f"B{number}", fork=f"f{number}")
+            action = {"tool": "create_ticket", "args": {"title": f"t{number}"}}
+            made = story.lost(f"s{number}", action, fork=f"f{number}", branch=f"B{number}")
+            ends = crowd.at_once(
+                lambda made=made: story.approve(made),  # type: ignore[misc]
+                lambda made=made: story.approve(made, by=story.second),  # type: ignore[misc]
+            )
+            assert sorted(str(end.get("code")) for end in ends) == ["None", "already_decided"]
+            assert CompensationApproval.objects.filter(compensation_id=made).count() == 1
+
+
+def test_an_approval_beside_a_new_claim_never_undoes_what_is_wanted(story: Undoing) -> None:
+    with Crowd(2) as crowd:
+        for number in range(ROUNDS):
+            story.fork(f"A{number}", f"B{number}", fork=f"f{number}")
+            action = {"tool": "create_ticket", "args": {"title": f"t{number}"}}
+            made = story.lost(f"s{number}", action, fork=f"f{number}", branch=f"B{number}")
+            story.propose(f"again{number}")
+            for path in (story.replica, story.production):
+                story.vote(path, action, f"again{number}")
+            ends = crowd.at_once(
+                lambda made=made: story.approve(made).get("code", "approved"),  # type: ignore[misc]
+                lambda: str(all(iter(fencing.decide_due, 0))),
+            )
+            story.decide()
+            assert ends[0] in ("approved", "already_decided", "held")
+            assert story.state(made) == "withdrawn", "the retry wants it, whoever came first"
+    assert Delivery.objects.count() == ROUNDS
+    assert set(Compensation.objects.values_list("state", flat=True)) == {"withdrawn"}
+
+
+def test_the_new_claim_that_waits_is_seen_by_the_admission_of_the_undoing(story: Undoing) -> None:
+    with Crowd(2) as crowd:
+        for number in range(ROUNDS):
+            story.fork(f"A{number}", f"B{number}", fork=f"f{number}")
+            story.fork(f"C{number}", f"D{number}", fork=f"g{number}")
+            action = {"tool": "create_ticket", "args": {"title": f"t{number}"}}
+            made = story.lost(f"s{number}", action, fork=f"f{number}", branch=f"B{number}")
+            story.approve(made)
+            token = story.token_of(made)
+            story.propose(f"again{number}", branch=f"C{number}")
+            for path in (story.replica, story.production):
+                story.vote(path, action, f"again{number}")
+            undone, _ = crowd.at_once(
+                lambda made=made, token=token: story.undo(made, token=token),  # type: ignore[misc]
+                lambda: {"done": all(iter(fencing.decide_due, 0))},
+            )
+            story.decide()
+            state = story.state(made)
+            assert (undone.get("admit"), undone.get("code"), state) in [
+                (True, None, "in_flight"),
+                (None, "revoked", "held"),
+            ]
+            if state == "in_flight":
+                assert story.admit(story.token(f"again{number}"), action)["code"] == "not_ready"

@@ -1,0 +1,136 @@
+"""Workers killed at random while they call tools that fail in every way: what the tools' ledgers then show (L5, I3).
+
+Allowed end of each effect: of an idempotent tool it stands in the tool's ledger exactly once; of another at most once,
+and where nobody knows, it waits for a person. Nothing is sent again that may have happened, and nothing is forgotten.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+from pytest_django import Settings
+from pytest_django.plugin import DjangoDbBlocker
+
+from fencing.models import Breaker, Delivery, Intent, Outcome
+from fencing.protocol.answers import Answer
+from fencing.services import steps, votes
+from fencing.services.recompute import Tallied, find_faults
+from fencing.services.requests import CastVote, ProposeStep
+from tests.api.serving import database_url
+from tests.cases.processes import below, kill
+from tests.fencing.beside import empty_database
+from tests.length import long_or
+from tests.live import TOP
+from tests.pushing import LOCAL, Serving, definition, serving
+from tests.stories import EPOCH, Story, register
+from tests.throwaway import throw_away
+
+EFFECTS = long_or(500, long=5000)
+DEATHS = long_or(8, long=80)
+WORKERS = 2
+PATIENCE_S = long_or(150, long=1500)
+TOOLS = ("pay", "pay1", "pay2", "note")
+
+
+@pytest.fixture
+def db(servers: None, django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
+    """The test database as everybody sees it: what is committed is removed afterwards."""
+    with django_db_blocker.unblock():
+        yield
+        empty_database()
+
+
+@pytest.fixture
+def server(db: None, settings: Settings) -> Iterator[Serving]:
+    """A tool that leaves its faults to chance."""
+    settings.FENCE_TOOL_HOSTS = LOCAL
+    with serving(seed=random.randrange(10**6)) as made:  # noqa: S311 - a test's dice
+        made.tool.retry_after = "0"
+        yield made
+
+
+@contextlib.contextmanager
+def nursery() -> Iterator[subprocess.Popen[bytes]]:
+    """Raise workers of the queue `deliver`, one after the death of the other, on the test database."""
+    ours = {"FENCE_ROLE": "fencer", "FENCE_DATA": str(throw_away().folder.path), "FENCE_TOOL_HOSTS": "127.0.0.1"}
+    ours |= {"DATABASE_URL": database_url(), "FENCE_DATABASE_URL_FENCER": database_url("fence_fencer")}
+    command = [sys.executable, "-m", "tests.faults.nursery", "deliver"]
+    process = subprocess.Popen(command, cwd=TOP, env=os.environ | ours, stdout=subprocess.DEVNULL)
+    try:
+        yield process
+    finally:
+        kill(below(process.pid, "nursery"))
+        process.send_signal(signal.SIGKILL)
+        process.wait(10)
+
+
+def commit_all(story: Story) -> None:
+    """Commit every effect, a hundred in a bulk."""
+    names = [f"e{number}" for number in range(EFFECTS)]
+    actions = {
+        name: {"tool": TOOLS[number % len(TOOLS)], "args": {"invoice": name, "do": "random"}}
+        for number, name in enumerate(names)
+    }
+    for begin in range(0, EFFECTS, 100):
+        part = names[begin : begin + 100]
+        asked = [ProposeStep(run=story.run, step=name, epoch=EPOCH) for name in part]
+        assert all(isinstance(each, Answer) for each in steps.propose_steps(asked, story.planner))
+        for path in (story.replica, story.production):
+            said = [CastVote(run=story.run, step=name, epoch=EPOCH, action=actions[name]) for name in part]
+            assert all(isinstance(each, Answer) for each in votes.cast_votes(said, path))
+        story.decide()
+    assert Intent.objects.filter(state="ready").count() == EFFECTS
+
+
+def test_whatever_is_killed_each_effect_is_in_the_ledger_as_often_as_it_may(server: Serving, valkey: str) -> None:
+    story, chance = Story.begin(), random.Random()  # noqa: S311 - a test's dice
+    many = {"max_deliveries": 100, "max_in_flight": 40}
+    register(
+        [{**definition(server, policy=many), "tool": tool} for tool in TOOLS[:-1]]
+        + [definition(server, "note", policy=many)]
+    )
+    commit_all(story)
+    deaths = 0
+    with contextlib.ExitStack() as stack:
+        mothers = [stack.enter_context(nursery()) for _ in range(WORKERS)]
+        until = time.monotonic() + PATIENCE_S
+        under_way = Intent.objects.filter(state__in=["held", "ready", "in_flight"])
+        while (left := under_way.count()) or deaths < DEATHS:
+            assert time.monotonic() < until, (left, Counter(Intent.objects.values_list("state", flat=True)))
+            time.sleep(chance.uniform(0.3, 1.2))
+            if deaths < DEATHS and Delivery.objects.exists():
+                born = below(chance.choice(mothers).pid, "nursery")
+                kill(born)
+                deaths += len(born)
+    look(server)
+
+
+def look(server: Serving) -> None:
+    """Hold the tools' ledger against what is on record."""
+    shown = Counter(row["idempotency_key"] for row in server.ledger.effects)
+    ends: Counter[tuple[str, str]] = Counter()
+    for intent in Intent.objects.prefetch_related("deliveries"):
+        keys = {delivery.idempotency_key for delivery in intent.deliveries.all()}
+        assert len(keys) == 1, intent.id
+        times = shown.pop(keys.pop(), 0)
+        ends[str(intent.tool), intent.state] += 1
+        if intent.tool == "note":
+            assert times <= 1, intent.id
+            assert intent.state in ("succeeded", "in_doubt"), intent.state
+            assert times == 1 or intent.state == "in_doubt"
+        else:
+            assert (intent.state, times) == ("succeeded", 1), intent.id
+    assert not shown  # nothing happened that nobody asked for
+    print(dict(ends), "tries", Delivery.objects.count(), Counter(Outcome.objects.values_list("source", "outcome")))  # noqa: T201
+    assert Outcome.objects.filter(source="lease").exists()  # somebody died inside a call
+    assert not Breaker.objects.filter(faults__lt=0).exists()
+    assert list(find_faults(Tallied(), lambda _: None)) == []

@@ -1,0 +1,101 @@
+"""The side log with a million rows (`--long`), or ten thousand: what a page costs does not grow with them."""
+
+from __future__ import annotations
+
+import time
+import tracemalloc
+from collections.abc import Iterator
+from typing import Final
+
+import pytest
+from django.contrib.auth.models import Group, User
+from django.db import connection, transaction
+from django.test import Client
+
+from fencing.api.exporting import side_log_file
+from fencing.models.facts import read_clock
+from fencing.queries.side_log import read_part
+from tests.factories import fresh
+from tests.length import long_or
+
+ROWS: Final = long_or(10_000, long=1_000_000)
+PAGE_S: Final = 1.0
+SECONDS_PER_MILLION: Final = 240.0
+# What a whole export may hold beyond the first megabyte, however many rows it has.
+MEMORY: Final = 40_000_000
+FILL: Final = """
+INSERT INTO fencing_sidelogrow (id, kind, reason, run, step, epoch, tool, resources, detail, recorded_at)
+SELECT gen_random_uuid(), (ARRAY['vote', 'step', 'admission'])[1 + n %% 3],
+    (ARRAY['stale_epoch', 'late_vote', 'bad_token', 'invalid_args'])[1 + n %% 4], 'many-' || n / 1000, 's' || n %% 7,
+    n %% 9, (ARRAY['refund', 'wire', 'send_mail'])[1 + n %% 3], ARRAY['inv-' || n %% 5000],
+    'The epoch is closed; this is row ' || n, clock_timestamp() - n * interval '1 second'
+FROM generate_series(1, %s) AS n
+"""
+
+
+@pytest.fixture(scope="module")
+def many(filled: object, django_db_blocker: object) -> None:
+    """So many rows beside what the folder was filled with; the folder's end removes them."""
+    with django_db_blocker.unblock(), connection.cursor() as cursor:  # type: ignore[attr-defined]
+        cursor.execute(FILL, [ROWS])
+        cursor.execute("ANALYZE fencing_sidelogrow")
+
+
+@pytest.fixture
+def everybody(many: None, db: None) -> Iterator[Client]:
+    with transaction.atomic():
+        person = User.objects.create_user(fresh("person"))
+        person.groups.set(Group.objects.all())
+        client = Client()
+        client.force_login(person)
+        yield client
+        transaction.set_rollback(True)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "",
+        "state=all",
+        "state=acknowledged",
+        "class=attempted_escape",
+        "class=refusal",
+        "reason=bad_token&tool=wire",
+        "tool=wire&step=s3",
+        "resource=inv-77",
+        "resource=none-such",
+        "run=many-3&reason=late_vote",
+        "by=nobody",
+        "step=none-such",
+        "age=1h",
+    ],
+)
+def test_a_page_is_answered_within_a_second(everybody: Client, query: str) -> None:
+    started = time.monotonic()
+    assert everybody.get(f"/side-log?{query}").status_code == 200
+    assert time.monotonic() - started < PAGE_S * long_or(5, long=1)
+
+
+def test_a_walk_costs_as_much_at_its_end_as_at_its_start(everybody: Client) -> None:
+    cursor, slowest = None, 0.0
+    for _ in range(long_or(5, long=200)):
+        started = time.monotonic()
+        part = read_part({}, cursor, 500)
+        slowest = max(slowest, time.monotonic() - started)
+        cursor = part.following  # type: ignore[union-attr]
+        assert cursor is not None
+    assert slowest < PAGE_S
+
+
+@pytest.mark.parametrize("form", ["csv", "ndjson"])
+def test_an_export_is_whole_and_takes_no_more_memory_than_a_batch(everybody: Client, form: str) -> None:
+    started = time.monotonic()
+    answer = side_log_file({}, form, read_clock())
+    tracemalloc.start()
+    lines = sum(bytes(piece).count(b"many-") for piece in answer)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert lines == ROWS
+    assert peak < MEMORY
+    # On a machine that other tests share, a small export measures them.
+    assert time.monotonic() - started < long_or(120.0, long=SECONDS_PER_MILLION)

@@ -1,0 +1,124 @@
+"""A push tool for tests, as a real server in a thread, and a courier that calls it without the rest of the system."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
+
+from fencing.demo.push_tool import Ledger, PushTool
+from fencing.gateway import pushing
+from fencing.gateway.calling import Caller
+from fencing.gateway.courier import Courier
+from fencing.protocol.pushing import Ended
+
+LOCAL: Final = frozenset({"127.0.0.1", "localhost"})
+WAIT_S: Final = 15.0
+
+
+class Serving:
+    """A push tool that serves in a thread of its own."""
+
+    def __init__(self, *, secret: str | None = None, seed: int = 1) -> None:
+        self.tool = PushTool(secret=secret, seed=seed)
+        self.loop = asyncio.new_event_loop()
+        self.thread = threading.Thread(target=self.loop.run_forever, daemon=True)
+        self.thread.start()
+        self.port = asyncio.run_coroutine_threadsafe(self.tool.start(), self.loop).result(WAIT_S)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def ledger(self) -> Ledger:
+        return self.tool.ledger
+
+    def close(self) -> None:
+        async def end() -> None:
+            await self.tool.stop()
+            others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+            for task in others:
+                task.cancel()
+            await asyncio.gather(*others, return_exceptions=True)
+            await asyncio.sleep(0.02)  # sockets are closed by the loop, after their tasks
+
+        asyncio.run_coroutine_threadsafe(end(), self.loop).result(WAIT_S)
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self.thread.join(WAIT_S)
+        self.loop.close()
+
+
+@contextmanager
+def serving(**values: Any) -> Iterator[Serving]:
+    """Serve a push tool for a while."""
+    server = Serving(**values)
+    try:
+        yield server
+    finally:
+        server.close()
+
+
+def definition(server: Serving, tool: str = "pay", *, policy: Mapping[str, Any] | None = None, **members: Any) -> Any:
+    """Define the tool `pay` (idempotent) or `note` (not) of a server."""
+    busy = [425, 429, {"status": 409, "pointer": "/code", "equals": "in_progress"}]
+    rules = {"grace_s": 0, "lease_s": 2, "timeout_s": 1, "max_deliveries": 4, "nothing_done": busy, **(policy or {})}
+    return {
+        "tool": tool,
+        "mode": "push",
+        "idempotent": tool == "pay",
+        "endpoint": f"{server.url}/{tool}",
+        "read_back": f"{server.url}/effects/{{key}}",
+        "ledger": f"{server.url}/ledger",
+        "resources": ["/invoice"],
+        "policy": rules,
+        **members,
+    }
+
+
+@contextmanager
+def courier(*, chance: Callable[[], float] = lambda: 0.0) -> Iterator[Courier]:
+    """Call what is due, from a thread with connections of its own."""
+    stopping = threading.Event()
+    made: list[Courier] = []
+    ready = threading.Event()
+
+    async def work() -> None:
+        made.append(Courier(pushing, Caller(LOCAL), chance=chance))
+        ready.set()
+        await made[0].run(stopping)
+
+    thread = threading.Thread(target=lambda: asyncio.run(work()), daemon=True)
+    thread.start()
+    assert ready.wait(WAIT_S)
+    try:
+        yield made[0]
+    finally:
+        stopping.set()
+        made[0].nudge()
+        thread.join(WAIT_S)
+        assert not thread.is_alive()
+
+
+def call(request: Any, *, open_hosts: frozenset[str] = LOCAL, context: Any = None) -> Ended:
+    """Make one call in a loop of its own."""
+
+    async def once() -> Ended:
+        caller = Caller(open_hosts, context)
+        try:
+            return await caller.call(request)
+        finally:
+            await caller.aclose()
+
+    return asyncio.run(once())
+
+
+def eventually(holds: Callable[[], bool], within_s: float = WAIT_S) -> None:
+    """Return when a condition holds; fail where it never does."""
+    until = time.monotonic() + within_s
+    while not holds():
+        assert time.monotonic() < until, "it never came to that"
+        time.sleep(0.02)
