@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -14,6 +14,7 @@ from django.http import QueryDict
 from dashboard.grant_forms import reason_field
 from dashboard.presenters.lists import Filter, FilterBar, choices
 from fencing.protocol.counting import CountedAs
+from fencing.protocol.moments import read_moment
 from fencing.queries.pages import Filters
 
 MOST_CHOSEN: Final = 100
@@ -84,11 +85,7 @@ def fault_of(query: QueryDict) -> str:
 
 def moment_of(text: str) -> datetime | None:
     """Read a moment in UTC as a person types it; None where it is none."""
-    try:
-        at = datetime.fromisoformat(text.removesuffix("Z").removesuffix(" UTC"))
-    except ValueError:
-        return None
-    return at.replace(tzinfo=UTC) if at.tzinfo is None else at
+    return read_moment(text.removesuffix("Z").removesuffix(" UTC"))
 
 
 def bar_of(query: QueryDict, reasons: Mapping[str, int], path: str) -> FilterBar:

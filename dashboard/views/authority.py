@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Final
 
 from django.http import HttpRequest, HttpResponse
@@ -12,6 +11,7 @@ from dashboard.access import Group, open_to, reader_of
 from dashboard.pages import Page, answer
 from dashboard.presenters import authority as presenter
 from fencing.protocol.errors import Refusal
+from fencing.protocol.moments import read_moment
 from fencing.queries.authority import Authority, read_authority
 
 PAGE: Final = Page(title="Authority", place="authority")
@@ -48,12 +48,3 @@ def _read(typed: str) -> tuple[Authority, str]:
         found, fault = read_authority(None), TO_COME
     assert isinstance(found, Authority)  # noqa: S101 - the present is never refused
     return found, fault
-
-
-def read_moment(text: str) -> datetime | None:
-    """Read a moment as a person writes it; one without a zone is in UTC, as the field says. None where it is none."""
-    try:
-        found = datetime.fromisoformat(text)
-        return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
-    except (ValueError, OverflowError):
-        return None

@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AwareDatetime, Field
+from pydantic import AfterValidator, AwareDatetime, Field
 
 from fencing.protocol.answers import OK, Answer, Result
 from fencing.protocol.counting import CountedAs
 from fencing.protocol.errors import Refusal
+from fencing.protocol.moments import in_utc
 from fencing.queries.pages import DEFAULT_LIMIT, MAX_CURSOR, MAX_LIMIT, Cursor, Page
 from fencing.queries.walks import MAX_WALK
 from fencing.services.requests import MAX_NUMBER, Epoch, Identifier
@@ -21,6 +22,7 @@ Limit = Annotated[int, Field(ge=1, le=MAX_LIMIT)]
 CursorText = Annotated[str, Field(min_length=1, max_length=MAX_CURSOR)]
 Wait = Annotated[float, Field(ge=0, le=MAX_WAIT_S)]
 Text = Annotated[str, Field(min_length=1, max_length=450)]
+Moment = Annotated[AwareDatetime, AfterValidator(in_utc)]
 Phase = Literal["idle", "proposed", "agreed", "fenced", "committed", "rejected", "exempt"]
 GrantState = Literal["pending", "live", "used_up", "expired", "revoked", "void"]
 FreezeState = Literal["standing", "lifted"]
@@ -112,7 +114,7 @@ class FreezesQuery(ListOf):
 class AuthorityQuery:
     """`GET /authority`: at which moment, with its zone; by default now."""
 
-    at: AwareDatetime | None = None
+    at: Moment | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,8 +170,8 @@ class SideLogFilters:
     kind: Text | None = None
     resource: Text | None = None
     by: Text | None = None
-    since: AwareDatetime | None = None
-    until: AwareDatetime | None = None
+    since: Moment | None = None
+    until: Moment | None = None
     counted_as: CountedAs | None = None
     acknowledged: bool | None = None
 
@@ -194,8 +196,8 @@ class AuditQuery(ListOf):
     """`GET /audit`. Moments with their zone."""
 
     resource: Text | None = None
-    since: AwareDatetime | None = None
-    until: AwareDatetime | None = None
+    since: Moment | None = None
+    until: Moment | None = None
     run: Text | None = None
     kind: Text | None = None
     subject: Text | None = None

@@ -27,6 +27,7 @@ from fencing.protocol.answers import CREATED, OK, Answer, Result
 from fencing.protocol.callers import Caller
 from fencing.protocol.errors import Code, Refusal
 from fencing.protocol.ledgers import Match, Matched, Seen, Wanted
+from fencing.protocol.moments import read_moment
 from fencing.protocol.policies import Policy
 from fencing.protocol.strict_json import Json
 from fencing.protocol.tools import ToolDefinition
@@ -217,11 +218,10 @@ def _unfit(request: ObserveEffect, action: Action | None) -> Refusal | None:
 def _moment(text: str | None) -> datetime | Refusal | None:
     if text is None:
         return None
-    try:
-        return datetime.fromisoformat(text)
-    except ValueError:
-        detail = "This must be a moment with its zone, as RFC 3339 writes it."
-        return Refusal(code=Code.INVALID_VALUE, detail=detail, pointer="/occurred_at")
+    if (at := read_moment(text)) is not None:
+        return at
+    detail = "This must be a moment with its zone, as RFC 3339 writes it."
+    return Refusal(code=Code.INVALID_VALUE, detail=detail, pointer="/occurred_at")
 
 
 def look_up(rows: Sequence[Row]) -> Found:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final
 
 from django.db import connection
@@ -170,7 +170,9 @@ def _windows(filters: Filters, below: int) -> Iterator[_Windows]:
     seals = Seal.objects.filter(after__lt=below - 1)
     if wanted:
         seals = seals.filter(facets__contains=wanted)
-    since, until = _moment(filters.get("since")), _moment(filters.get("until"))
+    since, until = (at if isinstance(at := filters.get(bound), datetime) else None for bound in ("since", "until"))
+    if since and until and since > until:
+        return
     if since or until:
         seals = seals.filter(moments__overlap=TimestamptzRange(since, until, "[]"))
     number = TOP
@@ -179,10 +181,6 @@ def _windows(filters: Filters, below: int) -> Iterator[_Windows]:
     ):
         for number, after, last in batch:  # noqa: B007 - the last one is where the next batch begins
             yield _Windows(after, min(last, below - 1))
-
-
-def _moment(value: object) -> datetime | None:
-    return value.astimezone(UTC) if isinstance(value, datetime) else None
 
 
 def _cut(rows: Sequence[AuditEvent], limit: int) -> Found:

@@ -180,3 +180,33 @@ def test_the_registry_shows_each_tool_once_as_it_stands(api: Api) -> None:
     assert sorted(item["tool"] for item in items) == ["hold_for_review", "lookup_invoice", "refund"]
     assert all(item["version"] == 1 for item in items)
     assert [item["tool"] for item in api.get("replica", "/tools?tool=refund").json()["items"]] == ["refund"]
+
+
+# In UTC each of them is another day; PostgreSQL reads no offset beyond sixteen hours.
+FAR_OFFSETS = ["1660-11-04T10:19:11.14-23:45", "2026-01-01T00:00:00+23:59", "2026-01-01T00:00:00-16:00"]
+NO_MOMENTS = ["0001-01-01T00:00:00+23:00", "9999-12-31T23:59:59-00:01", "2026-01-01T00:00:00", "2026-01-01", "now"]
+WITH_MOMENTS = [("/side-log", "since"), ("/side-log", "until"), ("/audit", "since"), ("/audit", "until")]
+
+
+def quoted(moment: str) -> str:
+    return moment.replace("+", "%2B")
+
+
+@pytest.mark.parametrize("moment", FAR_OFFSETS)
+@pytest.mark.parametrize(("path", "bound"), WITH_MOMENTS)
+def test_a_moment_with_a_far_offset_is_a_moment(api: Api, path: str, bound: str, moment: str) -> None:
+    assert api.get("auditor", f"{path}?{bound}={quoted(moment)}").status_code == 200
+
+
+@pytest.mark.parametrize("moment", NO_MOMENTS)
+@pytest.mark.parametrize(("path", "bound"), [*WITH_MOMENTS, ("/authority", "at")])
+def test_what_is_no_moment_is_refused(api: Api, path: str, bound: str, moment: str) -> None:
+    answer = api.get("auditor", f"{path}?{bound}={quoted(moment)}")
+    assert (answer.status_code, answer.json()["parameter"]) == (422, bound)
+
+
+@pytest.mark.parametrize("path", ["/side-log", "/audit"])
+def test_a_time_that_ends_before_it_begins_holds_nothing(api: Api, path: str) -> None:
+    make_side_log_row()
+    answer = api.get("auditor", f"{path}?since=2026-02-01T00:00:00Z&until=2026-01-01T00:00:00Z")
+    assert (answer.status_code, answer.json()["items"]) == (200, [])

@@ -13,8 +13,8 @@ from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
 from dashboard.access import Group
-from dashboard.views.authority import read_moment
 from fencing.models import Freeze, Grant, SideLogRow
+from fencing.protocol.moments import read_moment
 from fencing.services import steps as steps_service
 from fencing.services import votes
 from fencing.services.requests import CastVote, ProposeStep

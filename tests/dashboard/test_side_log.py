@@ -149,6 +149,19 @@ def test_a_persons_own_refusal_bears_their_name(signed_in: SignedIn) -> None:
     assert "in the browser" in client.get(f"/side-log/{row.pk}").content.decode()
 
 
+@pytest.mark.parametrize("address", ["/side-log", "/audit"])
+@pytest.mark.parametrize("bound", ["from", "until"])
+def test_a_time_of_another_day_in_utc_is_a_time(signed_in: SignedIn, address: str, bound: str) -> None:
+    answer = signed_in(Group.AUDITOR).get(address, {"state": "all", bound: "1660-11-04T10:19:11.14-23:45"})
+    assert answer.status_code == 200
+    assert "is no time" not in answer.content.decode()
+
+
+def test_a_search_that_ends_before_it_begins_finds_nothing(signed_in: SignedIn) -> None:
+    answer = signed_in(Group.AUDITOR).get("/audit", {"from": "2026-02-01", "until": "2026-01-01"})
+    assert answer.status_code == 200
+
+
 @pytest.mark.parametrize("typed", ["yesterday", "2026-13-01", "x" * 500])
 def test_a_time_that_is_none_is_told_and_left_out(signed_in: SignedIn, typed: str) -> None:
     make_side_log_row()

@@ -6,6 +6,7 @@ acknowledged is missing, and stored states are those that the facts tell.
 
 from __future__ import annotations
 
+import itertools
 import random
 import threading
 from collections import Counter
@@ -35,6 +36,7 @@ class Killer:
     own: Own
     chance: random.Random
     is_over: threading.Event = field(default_factory=threading.Event)
+    is_satisfied: bool = False
     deaths: Counter[str] = field(default_factory=Counter)
 
     def go(self, nursery: int) -> None:
@@ -47,6 +49,7 @@ class Killer:
             self.deaths["nursery"] += len(born)
             if left and self.chance.random() < SHARE and self.own.kill(left[-1]):
                 self.deaths[left.pop()] += 1
+            self.is_satisfied = not left and self.deaths["nursery"] >= OF_NURSERY
             if self.chance.random() < SHARE:
                 # What the dead one left in Valkey stands for others for a few seconds, or is gone as well.
                 self.own.valkey().flushdb()
@@ -62,7 +65,7 @@ def test_whatever_is_killed_no_step_is_lost_and_none_decided_twice(own: Own) -> 
     killer = Killer(own=own, chance=chance)
     with own.beside("-m", "tests.faults.nursery") as nursery, ThreadPoolExecutor(CLIENTS + 1) as threads:
         killing = threads.submit(killer.go, nursery.pid)
-        takes = [threads.submit(worked, client, number) for number, client in enumerate(clients)]
+        takes = [threads.submit(worked, client, number, killer) for number, client in enumerate(clients)]
         try:
             for take in takes:
                 take.result(STEPS)
@@ -70,13 +73,13 @@ def test_whatever_is_killed_no_step_is_lost_and_none_decided_twice(own: Own) -> 
             killer.is_over.set()
             killing.result(30)
     print(f"deaths {dict(killer.deaths)}, effects asked for {ledger.calls.total()}")  # noqa: T201 - as above
-    wanted = DEATHS | {"nursery": OF_NURSERY}
-    assert all(killer.deaths[part] >= deaths for part, deaths in wanted.items()), killer.deaths
-    assert sum(len(client.wanted) for client in clients) == STEPS
+    assert sum(len(client.wanted) for client in clients) >= STEPS
     look_at_what_is_left(own, run, clients, ledger)
 
 
-def worked(client: Client, number: int) -> None:
-    steps = [f"s{step}" for step in range(number, STEPS, CLIENTS)]
-    for first in range(0, len(steps), TOGETHER):
-        client.take(steps[first : first + TOGETHER])
+def worked(client: Client, number: int, killer: Killer) -> None:
+    """Take steps until that were enough, and until enough died meanwhile: a fast machine plays more of them."""
+    for first in itertools.count(0, TOGETHER):
+        if first * CLIENTS >= STEPS and killer.is_satisfied:
+            return
+        client.take([f"s{number}.{step}" for step in range(first, first + TOGETHER)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
@@ -147,10 +148,17 @@ def test_a_row_that_tells_nothing_is_refused_and_so_is_one_that_contradicts_itse
     assert observe(story, None)["code"] == "invalid_value"
     assert observe(story, digest=digest(OTHER_REFUND))["code"] == "digest_mismatch"
     assert observe(story, tool="send_note")["pointer"] == "/action/tool"
-    assert observe(story, occurred_at="2026-13-01T00:00:00Z")["pointer"] == "/occurred_at"
+    for moment in ("2026-13-01T00:00:00Z", "0001-01-01T00:00:00+23:00"):
+        assert observe(story, occurred_at=moment)["pointer"] == "/occurred_at"
     assert observe(story, by=actor(Role.GATEWAY, tools=frozenset({"send_note"})))["code"] == "forbidden_role"
     assert not ObservedEffect.objects.exists()
-    assert SideLogRow.objects.filter(kind="effect").count() == 5
+    assert SideLogRow.objects.filter(kind="effect").count() == 6
+
+
+def test_a_row_may_have_happened_at_any_offset(story: Story) -> None:
+    # PostgreSQL reads none beyond sixteen hours.
+    assert "code" not in observe(story, occurred_at="2026-01-02T00:00:00+23:59")
+    assert ObservedEffect.objects.get().occurred_at == datetime(2026, 1, 1, 0, 1, tzinfo=UTC)
 
 
 def test_one_external_id_with_another_payload_is_a_conflict(story: Story) -> None:
