@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
+from django.db import connection
+
 from fencing.demo.push_tool import Ledger, PushTool
-from fencing.gateway import pushing
-from fencing.gateway.calling import Caller
-from fencing.gateway.courier import Courier
+from fencing.gateway import dispatching, outcomes
+from fencing.gateway.calling import Caller, Request
+from fencing.gateway.courier import Courier, Desk
+from fencing.gateway.pushing import Outgoing
 from fencing.protocol.pushing import Ended
 
 LOCAL: Final = frozenset({"127.0.0.1", "localhost"})
@@ -80,14 +85,14 @@ def definition(server: Serving, tool: str = "pay", *, policy: Mapping[str, Any] 
 
 
 @contextmanager
-def courier(*, chance: Callable[[], float] = lambda: 0.0) -> Iterator[Courier]:
+def courier(*, chance: Callable[[], float] = lambda: 0.0, desk: Desk = dispatching) -> Iterator[Courier]:
     """Call what is due, from a thread with connections of its own."""
     stopping = threading.Event()
     made: list[Courier] = []
     ready = threading.Event()
 
     async def work() -> None:
-        made.append(Courier(pushing, Caller(LOCAL), chance=chance))
+        made.append(Courier(desk, Caller(LOCAL), chance=chance))
         ready.set()
         await made[0].run(stopping)
 
@@ -103,6 +108,24 @@ def courier(*, chance: Callable[[], float] = lambda: 0.0) -> Iterator[Courier]:
         assert not thread.is_alive()
 
 
+def sent(taken: Outgoing) -> Ended:
+    """Call the tool for what was taken, and tell nobody: as a worker that dies before it can."""
+    headers = {"Idempotency-Key": taken.idempotency_key, "Fence-Token": taken.token}
+    return call(Request(url=taken.endpoint, body=taken.body, timeout_s=taken.timeout_s, headers=headers))
+
+
+def expire(delivery: str) -> None:
+    """Let a lease run out now, as time would: its end is what the sweep looks at."""
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE fencing_delivery DISABLE TRIGGER USER")
+        cursor.execute("UPDATE fencing_delivery SET lease_until = clock_timestamp() WHERE id = %s", [delivery])
+        cursor.execute("UPDATE fencing_intent SET due_at = clock_timestamp() WHERE state = 'in_flight'")
+        cursor.execute("ALTER TABLE fencing_delivery ENABLE TRIGGER USER")
+    outcomes.sweep_intents()
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE fencing_intent SET not_before = NULL WHERE state = 'ready'")
+
+
 def call(request: Any, *, open_hosts: frozenset[str] = LOCAL, context: Any = None) -> Ended:
     """Make one call in a loop of its own."""
 
@@ -114,6 +137,13 @@ def call(request: Any, *, open_hosts: frozenset[str] = LOCAL, context: Any = Non
             await caller.aclose()
 
     return asyncio.run(once())
+
+
+def let_go() -> None:
+    """Let go of connections that were cut with bytes still on their way: their loop ends before they are closed."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
 
 
 def eventually(holds: Callable[[], bool], within_s: float = WAIT_S) -> None:

@@ -3,13 +3,14 @@
 `python -m fencing.demo.push_tool --port N` serves it. `POST /pay` honours the idempotency key, `POST /note` does not.
 `GET /effects/<key>` reads one effect back, `GET /ledger?after=N&limit=N` lists all, the oldest first.
 An action says in its argument `do` how its calls end: one name, or a list with one for each try, the last for all
-further ones. A name with a number (`slow:0.2`, `busy:2`) takes it as seconds.
+further ones. A name with a number (`slow:0.2`, `busy:2`) takes it as seconds. `POST /hurry` has answered what is slow.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
 import random
 import signal
@@ -81,6 +82,7 @@ class PushTool:
         self.secret = secret
         self.chance = random.Random(seed)  # noqa: S311 - faults for tests, no secret
         self.retry_after = "1"
+        self.is_hurried = asyncio.Event()
         self._server: asyncio.Server | None = None
 
     async def start(self, host: str = "127.0.0.1", port: int = 0) -> int:
@@ -103,6 +105,9 @@ class PushTool:
             body = await reader.readexactly(min(int(headers.get("content-length", "0")), MAX_BODY))
             if method == "GET":
                 await _send(writer, 200, json.dumps(self._read(target)))
+            elif target == "/hurry":
+                self.is_hurried.set()
+                await _send(writer, 204, "")
             else:
                 await self._called(writer, target, headers, body)
         except (OSError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
@@ -117,6 +122,8 @@ class PushTool:
             return {"happened": row is not None, **({} if row is None else {"external_id": row["external_id"]})}
         if url.path == "/calls":
             return {"calls": self.ledger.calls}
+        if url.path == "/tries":
+            return {"tries": self.ledger.tries.total()}
         asked = parse_qs(url.query)
         after, limit = int(asked.get("after", ["0"])[0]), int(asked.get("limit", ["100"])[0])
         items = self.ledger.effects[after : after + limit]
@@ -136,7 +143,9 @@ class PushTool:
             await _leave(writer, hang=how == "hang")
             return
         if how == "slow":
-            await asyncio.sleep(seconds)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self.is_hurried.wait()
             how = "ok"
         if how in ("reset_after", "hang_after", "half"):
             self.ledger.act(key, action, once=once)

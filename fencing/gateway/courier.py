@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, Protocol, TypeVar
 
@@ -19,6 +19,7 @@ import structlog
 from django.db import close_old_connections, connections
 
 from fencing.gateway.calling import Caller, Request
+from fencing.gateway.dispatching import Taken
 from fencing.gateway.pushing import Outgoing
 from fencing.protocol.pushing import End, Ended
 
@@ -29,6 +30,8 @@ MOST_CALLS: Final = 1000
 BATCH: Final = 16
 LOOK_S: Final = 1.0
 AGAIN_S: Final = 1.0
+# When to look again while another worker takes: it is done in milliseconds, and may have looked too early.
+BUSY_S: Final = 0.005
 # How long calls that are under way may go on when the worker is to stop; its supervisor waits longer.
 GRACE_S: Final = 8.0
 
@@ -36,8 +39,11 @@ GRACE_S: Final = 8.0
 class Desk(Protocol):
     """The database side: what is due, and what became of it."""
 
+    def take_plain(self, limit: int) -> Taken:
+        """Give what is plainly to be called now, and tell whether that is all."""
+
     def take(self, limit: int) -> list[Outgoing]:
-        """Give what is to be called now."""
+        """Give what else is to be called now."""
 
     def settle(self, ended: Sequence[tuple[Outgoing, Ended]], chance: Sequence[float]) -> list[float]:
         """Record how calls ended; give how long each waits for its next try."""
@@ -73,19 +79,32 @@ class Courier:
             await self._end(settling)
 
     async def _take(self) -> int:
-        room = min(BATCH, MOST_CALLS - len(self._calls))
-        if room <= 0:
+        """Take and begin what is due; give how many calls began. What is plain has left before the rest is judged."""
+        if (room := self._room) <= 0:
             return 0
         try:
-            taken = await self._in_thread(lambda: self._desk.take(room))
+            plain = await self._in_thread(lambda: self._desk.take_plain(room))
+            self._begin(plain.calls)
+            if plain.is_busy:
+                asyncio.get_running_loop().call_later(BUSY_S, self._bell.set)
+            if plain.is_all or (left := self._room) <= 0:
+                return len(plain.calls)
+            rest = await self._in_thread(lambda: self._desk.take(left))
+            self._begin(rest)
         except Exception:
             log.exception("take_failed")
             return 0
-        for outgoing in taken:
+        return len(plain.calls) + len(rest)
+
+    @property
+    def _room(self) -> int:
+        return min(BATCH, MOST_CALLS - len(self._calls))
+
+    def _begin(self, calls: Iterable[Outgoing]) -> None:
+        for outgoing in calls:
             task = asyncio.create_task(self._call(outgoing))
             self._calls.add(task)
             task.add_done_callback(self._calls.discard)
-        return len(taken)
 
     async def _rest(self) -> None:
         try:

@@ -96,12 +96,12 @@ def take(limit: int) -> list[Outgoing]:
     return in_transaction(lambda: _take(limit, tools)) if tools else []
 
 
-def push_tools() -> Mapping[str, ToolDefinition]:
-    """The tools that are, or were, called by this system, as they are registered now.
+def push_tools(registry: int | None = None) -> Mapping[str, ToolDefinition]:
+    """The tools that are, or were, called by this system, as they are registered now, or at a version of the registry.
 
     Only caps, rates and breakers are read from this: what is sent where is told by each intent's own version.
     """
-    return _push_tools(current_registry())
+    return _push_tools(current_registry() if registry is None else registry)
 
 
 @lru_cache(maxsize=4)

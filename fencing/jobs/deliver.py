@@ -13,7 +13,7 @@ from typing import Final
 
 from django.conf import settings
 
-from fencing.gateway import pushing
+from fencing.gateway import dispatching
 from fencing.gateway.calling import Caller
 from fencing.gateway.courier import Courier, listen
 from fencing.services.wakeups import ALIVE_S, alive, bell
@@ -36,7 +36,7 @@ def start(stopping: threading.Event) -> threading.Thread:
 
 
 async def _work(stopping: threading.Event) -> None:
-    courier = Courier(pushing, Caller(settings.FENCE_TOOL_HOSTS))
+    courier = Courier(dispatching, Caller(settings.FENCE_TOOL_HOSTS))
     _couriers.append(courier)
     ears = asyncio.create_task(listen(settings.REDIS_URL, bell(QUEUE), (alive(QUEUE), ALIVE_S), courier.nudge))
     try:

@@ -1,15 +1,13 @@
-"""Push tools, called for real: each end of a call, retries, leases, breakers and closed addresses (L5, L9).
+"""Push tools, called for real: each end of a call, retries, leases and breakers (L5).
 
 A courier in a thread calls a real server that keeps a ledger of its own; both are asked what happened.
 """
 
 from __future__ import annotations
 
-import gc
-import ssl
 import time
-import warnings
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,24 +16,25 @@ from django.db import connection
 from pytest_django import Settings
 from pytest_django.plugin import DjangoDbBlocker
 
-from fencing.gateway import ledgers, pushing
-from fencing.gateway.calling import Request
-from fencing.models import AuditEvent, Breaker, Delivery, Intent, Outcome, SideLogRow
+from fencing.gateway import dispatching, ledgers, pushing
+from fencing.gateway.pushing import Outgoing
+from fencing.models import AuditEvent, Breaker, Delivery, Incident, Intent, Outcome, SideLogRow
 from fencing.protocol.pushing import End, Ended
 from fencing.services.recompute import Tallied, find_faults
 from fencing.services.requests import ObserveEffect
-from tests.fencing.beside import empty_database
-from tests.pushing import LOCAL, Serving, call, courier, definition, eventually, serving
+from tests.fencing.beside import at_once, empty_database
+from tests.length import long_or
+from tests.pushing import LOCAL, Serving, courier, definition, eventually, expire, let_go, serving
 from tests.stories import Story, register, told
+
+ROUNDS = long_or(6, long=40)
 
 
 @pytest.fixture(autouse=True)
 def dropped() -> Iterator[None]:
-    """Let go of connections that were cut with bytes still on their way: their loop ends before they are closed."""
+    """Let go of connections that were cut."""
     yield
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)
-        gc.collect()
+    let_go()
 
 
 @pytest.fixture
@@ -235,20 +234,6 @@ def test_who_stalls_wakes_to_a_delivery_that_another_took_over(story: Story, ser
     assert state(intent) == "succeeded"
 
 
-def expire(delivery: str) -> None:
-    """Let a lease run out now, as time would: its end is what the sweep looks at."""
-    from fencing.gateway import outcomes  # noqa: PLC0415 - beside its only use
-
-    with connection.cursor() as cursor:
-        cursor.execute("ALTER TABLE fencing_delivery DISABLE TRIGGER USER")
-        cursor.execute("UPDATE fencing_delivery SET lease_until = clock_timestamp() WHERE id = %s", [delivery])
-        cursor.execute("UPDATE fencing_intent SET due_at = clock_timestamp() WHERE state = 'in_flight'")
-        cursor.execute("ALTER TABLE fencing_delivery ENABLE TRIGGER USER")
-    outcomes.sweep_intents()
-    with connection.cursor() as cursor:
-        cursor.execute("UPDATE fencing_intent SET not_before = NULL WHERE state = 'ready'")
-
-
 def test_a_worker_that_dies_inside_a_call_leaves_it_to_the_lease(story: Story, server: Serving) -> None:
     one, other = wanted(story), wanted(story, "ok", "note", "n")
     taken = {each.intent: each for each in pushing.take(10)}
@@ -269,6 +254,52 @@ def test_two_couriers_call_nothing_twice(story: Story, server: Serving) -> None:
     assert sorted(row["action"]["args"]["invoice"] for row in server.ledger.effects) == sorted(
         f"n{number}" for number in range(24)
     )
+
+
+# ---- races ----
+
+
+def take_all() -> list[Outgoing]:
+    """Take as a courier does: what is plain, and then the rest."""
+    return [*dispatching.take_plain(16).calls, *dispatching.take(16)]
+
+
+def test_a_call_beside_a_divergent_vote_leaves_or_loses_its_commit(story: Story, server: Serving) -> None:
+    other = {"tool": "pay", "args": {"invoice": "other"}}
+    for number in range(ROUNDS):
+        step = f"r{number}"
+        intent = wanted(story, step=step)
+        taken, _ = at_once(take_all, partial(vote, story, other, step))
+        revoked = story.step(step)["revoked"]
+        if taken:
+            assert ([each.intent for each in taken], state(intent), revoked) == ([intent], "in_flight", None)
+        else:
+            assert (state(intent), revoked["reason"]) == ("cancelled", "late_divergence")
+    assert Incident.objects.filter(kind="late_divergence").count() == Intent.objects.filter(state="in_flight").count()
+
+
+def vote(story: Story, action: Any, step: str) -> list[Outgoing]:
+    story.vote(story.third, action, step)
+    return []
+
+
+def test_a_call_beside_a_freeze_is_stopped_or_told_as_out(story: Story, server: Serving) -> None:
+    for number in range(ROUNDS):
+        step = f"f{number}"
+        intent = wanted(story, step=step)
+        told_: list[Any] = []
+        taken, _ = at_once(take_all, partial(freeze, story, told_))
+        (frozen,) = told_
+        out = [each["intent"] for each in frozen["already_out"]]
+        assert (intent in out, state(intent)) == ((True, "in_flight") if taken else (False, "ready"))
+        assert take_all() == []
+        story.lift(frozen)
+        assert len(take_all()) == (0 if taken else 1)
+
+
+def freeze(story: Story, answers: list[Any]) -> list[Outgoing]:
+    answers.append(story.freeze(tool="pay"))
+    return []
 
 
 # ---- caps, rates, breakers ----
@@ -347,69 +378,3 @@ def test_a_tool_that_became_a_push_tool_is_called_for_what_was_proposed_since(st
     register([{**definition(server), "tool": "late"}])
     new = wanted(story, tool="late", step="new")
     assert [each.intent for each in pushing.take(16)] == [new]
-
-
-# ---- addresses (L9) ----
-
-
-def ask(url: str, *, open_hosts: frozenset[str] = frozenset(), **values: Any) -> Ended:
-    return call(Request(url=url, body=b"{}", timeout_s=2, **values), open_hosts=open_hosts)
-
-
-@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]", "169.254.169.254", "2852039166", "0x7f000001"])
-def test_no_closed_address_is_dialled(server: Serving, host: str) -> None:
-    ended = ask(f"http://{host}:{server.port}/pay")
-    assert ended.how is End.NOT_OPENED
-    assert server.ledger.calls == []
-
-
-def test_a_name_that_resolves_otherwise_a_moment_later_leads_nowhere_else(
-    server: Serving, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The first answer is public, every further one this machine: what was judged is what is dialled."""
-    import asyncio  # noqa: PLC0415 - beside its only use
-
-    answers = iter([["203.0.113.9"], ["127.0.0.1"]])
-
-    async def resolve(_loop: object, _host: str, port: int, **_: Any) -> list[Any]:
-        return [(2, 1, 6, "", (address, port)) for address in next(answers)]
-
-    monkeypatch.setattr(asyncio.BaseEventLoop, "getaddrinfo", resolve)
-    ask(f"http://rebinding.example:{server.port}/pay")
-    assert server.ledger.calls == []
-
-
-def test_one_closed_address_among_open_ones_closes_the_name(server: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
-    import asyncio  # noqa: PLC0415 - beside its only use
-
-    async def resolve(_loop: object, _host: str, port: int, **_: Any) -> list[Any]:
-        return [(2, 1, 6, "", (address, port)) for address in ("127.0.0.1", "93.184.216.34")]
-
-    monkeypatch.setattr(asyncio.BaseEventLoop, "getaddrinfo", resolve)
-    assert ask(f"http://mixed.example:{server.port}/pay").how is End.NOT_OPENED
-    assert server.ledger.calls == []
-
-
-def test_no_redirect_is_followed_and_nothing_is_sent_elsewhere(server: Serving) -> None:
-    with serving() as other:
-        body = b'{"tool":"pay","args":{"do":"redirect"}}'
-        request = Request(url=f"{server.url}/pay", body=body, timeout_s=2, headers={"Private-Token": "T"})
-        ended = call(request)
-        assert (ended.how, ended.status) == (End.ANSWERED, 302)
-        assert other.ledger.calls == []
-        assert len(server.ledger.calls) == 1
-
-
-def test_a_certificate_that_does_not_verify_is_no_connection(server: Serving) -> None:
-    ended = ask(f"https://127.0.0.1:{server.port}/pay", open_hosts=LOCAL)
-    assert ended.how is End.NOT_OPENED
-    assert ssl.create_default_context().verify_mode is ssl.CERT_REQUIRED
-
-
-def test_proxies_of_the_environment_are_not_asked(server: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
-    with serving() as proxy:
-        monkeypatch.setenv("HTTP_PROXY", proxy.url)
-        monkeypatch.setenv("ALL_PROXY", proxy.url)
-        ended = ask(f"{server.url}/pay", open_hosts=LOCAL)
-        assert ended.status == 200
-        assert proxy.ledger.calls == []

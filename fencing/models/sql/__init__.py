@@ -22,8 +22,8 @@ def install_functions(*, using: str = "default", **_: Any) -> None:
     with connections[using].cursor() as cursor:
         cursor.execute(facts)
         cursor.execute(for_readers(facts))
-        cursor.execute((FOLDER / "straight.sql").read_text(encoding="utf-8"))
-        cursor.execute((FOLDER / "counts.sql").read_text(encoding="utf-8"))
+        for name in ("straight.sql", "pushes.sql", "counts.sql"):
+            cursor.execute((FOLDER / name).read_text(encoding="utf-8"))
 
 
 def begin_counts(*, using: str = "default", **_: Any) -> None:

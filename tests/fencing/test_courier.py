@@ -1,0 +1,93 @@
+"""The courier's loop without a database: a desk of the test says what is due, a real server is called."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pytest
+
+from fencing.gateway import courier as loop
+from fencing.gateway.dispatching import Taken
+from fencing.gateway.pushing import Outgoing
+from fencing.protocol.policies import Policy
+from fencing.protocol.pushing import Ended
+from tests.pushing import WAIT_S, courier, eventually, serving
+
+
+def outgoing(url: str, key: str) -> Outgoing:
+    return Outgoing(
+        intent=key,
+        delivery=key,
+        number=1,
+        tool="pay",
+        endpoint=f"{url}/pay",
+        credential=None,
+        body=b'{"tool":"pay","args":{}}',
+        idempotency_key=key,
+        token="t",
+        timeout_s=5.0,
+        policy=Policy(),
+    )
+
+
+@dataclass(kw_only=True)
+class Desk:
+    """Gives plain looks one after the other, then nothing; the careful way waits until it is let."""
+
+    looks: list[Taken]
+    rest: list[Outgoing] = field(default_factory=list)
+    let: threading.Event = field(default_factory=threading.Event)
+    asked: list[int] = field(default_factory=list)
+    settled: list[str] = field(default_factory=list)
+
+    def take_plain(self, limit: int) -> Taken:
+        """Give the next look."""
+        del limit
+        return self.looks.pop(0) if self.looks else Taken(is_all=True)
+
+    def take(self, limit: int) -> list[Outgoing]:
+        """Give the rest, once."""
+        self.asked.append(limit)
+        assert self.let.wait(WAIT_S)
+        found, self.rest = self.rest[:limit], self.rest[limit:]
+        return found
+
+    def settle(self, ended: Sequence[tuple[Outgoing, Ended]], chance: Sequence[float]) -> list[float]:
+        """Remember what ended."""
+        del chance
+        self.settled += [call.intent for call, _ in ended]
+        return [0.0] * len(ended)
+
+
+def test_what_is_plain_has_left_before_the_rest_is_judged() -> None:
+    with serving() as server:
+        desk = Desk(looks=[Taken(calls=(outgoing(server.url, "p"),))], rest=[outgoing(server.url, "r")])
+        with courier(desk=desk):
+            eventually(lambda: [each["key"] for each in server.ledger.calls] == ["p"])
+            desk.let.set()
+            eventually(lambda: sorted(desk.settled) == ["p", "r"])
+
+
+def test_the_rest_has_its_turn_however_much_is_plain() -> None:
+    with serving() as server:
+        full = [
+            Taken(calls=tuple(outgoing(server.url, f"p{look}-{number}") for number in range(loop.BATCH)))
+            for look in range(3)
+        ]
+        desk = Desk(looks=full, rest=[outgoing(server.url, f"r{number}") for number in range(3)])
+        desk.let.set()
+        with courier(desk=desk):
+            eventually(lambda: len(desk.settled) == 3 * loop.BATCH + 3)
+    assert len(desk.asked) == 3
+    assert all(0 < limit <= loop.BATCH for limit in desk.asked)
+
+
+def test_who_found_another_worker_taking_looks_again_in_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop, "LOOK_S", 3600.0)
+    with serving() as server:
+        busy = [Taken(is_all=True, is_busy=True)] * 3
+        desk = Desk(looks=[*busy, Taken(calls=(outgoing(server.url, "p"),), is_all=True)])
+        with courier(desk=desk):
+            eventually(lambda: desk.settled == ["p"])
