@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from pytest_django import Settings
 from pytest_django.plugin import DjangoDbBlocker
 
 from tests.actors import player_for
@@ -12,7 +13,8 @@ from tests.cases.acting import Tool
 from tests.fencing.beside import empty_database
 from tests.live import LiveSystem
 from tests.playing import Player
-from tests.stories import Story
+from tests.pushing import LOCAL, Serving, definition, let_go, serving
+from tests.stories import Story, register
 
 
 @pytest.fixture
@@ -27,6 +29,24 @@ def db(servers: None, django_db_setup: None, django_db_blocker: DjangoDbBlocker)
 def story(db: None, valkey: str) -> Story:
     """A run in epoch 7, with its actors."""
     return Story.begin()
+
+
+@pytest.fixture
+def server(db: None, settings: Settings) -> Iterator[Serving]:
+    """A push tool on this machine, which the operator allows."""
+    settings.FENCE_TOOL_HOSTS = LOCAL
+    with serving() as made:
+        made.tool.retry_after = "0"
+        yield made
+    let_go()
+
+
+@pytest.fixture
+def push_story(server: Serving, valkey: str) -> Story:
+    """A run in epoch 7 with `pay`, which honours its key, and `note`, which does not."""
+    story = Story.begin()
+    register([definition(server), definition(server, "note")])
+    return story
 
 
 @pytest.fixture

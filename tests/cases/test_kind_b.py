@@ -13,6 +13,7 @@ from typing import Any, Final
 from fencing.models import AuditEvent, Delivery, Intent, SideLogRow
 from tests.cases.acting import Tool, attempt, commit_live, deliver
 from tests.cases.admitting import admit_from_a_process
+from tests.cases.calling import ask_with_key
 from tests.cases.reports import check_coverage
 from tests.fencing.beside import at_once
 from tests.playing import Player, fresh_names
@@ -21,16 +22,6 @@ from tests.stories import NOTE, OTHER_REFUND, REFUND, Action, Story, digest
 IDS: Final = ("B01", "B02", "B03", "B04", "B05", "B06", "B07", "B08", "B09")
 ELSEWHERE: Final[Mapping[str, str]] = {}
 LEASE_S: Final = 1.05
-
-
-def ask_with_key(story: Story, key: str, action: Action, step: str) -> tuple[Any, Any]:
-    """Propose a step for a key and agree on an action; what became of the step."""
-    story.propose(step, key=key)
-    for path in (story.replica, story.production):
-        story.vote(path, action, step)
-    story.decide()
-    body = story.step(step)
-    return body["phase"], body["reason"]
 
 
 def test_b01_a_key_with_another_body_is_refused_and_never_answered_with_the_first(story: Story, tool: Tool) -> None:

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Final
 
 import pytest
-from pytest_django import Settings
 
 from fencing.gateway.calling import Request
-from fencing.models import Delivery, Intent, Outcome
+from fencing.models import Delivery, Intent
 from fencing.protocol.errors import Refusal
 from fencing.protocol.intents import MAX_BUSY_S
 from fencing.protocol.pushing import End, retry_after_s
 from fencing.protocol.tools import read_tool
+from tests.cases.calling import comes_to, kinds
 from tests.cases.reports import check_coverage
-from tests.pushing import LOCAL, Serving, call, courier, definition, eventually, serving
+from tests.pushing import Serving, call, courier, definition, eventually, serving
 from tests.stories import Story, register
 
 IDS: Final = ("H01", "H02", "H03", "H04", "H05", "H06", "H07", "H08")
@@ -25,36 +25,15 @@ ELSEWHERE: Final[Mapping[str, str]] = {}
 
 
 @pytest.fixture
-def server(db: None, settings: Settings) -> Iterator[Serving]:
-    """A tool on this machine, which the operator allows."""
-    settings.FENCE_TOOL_HOSTS = LOCAL
-    with serving() as made:
-        made.tool.retry_after = "0"
-        yield made
-
-
-@pytest.fixture
-def story(server: Serving, valkey: str) -> Story:
-    """A run in epoch 7 with `pay`, which honours its key, and `note`, which does not."""
-    story = Story.begin()
-    register([definition(server), definition(server, "note")])
-    return story
+def story(push_story: Story) -> Story:
+    """A run whose tools are called by this system."""
+    return push_story
 
 
 def wanted(story: Story, do: object, tool: str = "pay") -> str:
     """Commit one effect; give its intent."""
     story.agree("s1", {"tool": tool, "args": {"invoice": "s1", "do": do}})
     return str(story.step()["intent"]["id"])
-
-
-def comes_to(intent: str, state: str) -> None:
-    with courier():
-        eventually(lambda: Intent.objects.get(id=intent).state == state)
-
-
-def kinds(intent: str) -> list[str]:
-    rows = Outcome.objects.filter(delivery__intent_id=intent).order_by("recorded_at", "id")
-    return list(rows.values_list("outcome", flat=True))
 
 
 def test_h01_a_call_that_times_out_is_no_success_and_no_failure(story: Story) -> None:
