@@ -22,6 +22,7 @@ from pytest_django.plugin import DjangoDbBlocker
 
 from fencing.models import Breaker, Delivery, Intent, Outcome
 from fencing.protocol.answers import Answer
+from fencing.queries import effects
 from fencing.services import steps, votes
 from fencing.services.recompute import Tallied, find_faults
 from fencing.services.requests import CastVote, ProposeStep
@@ -130,7 +131,17 @@ def look(server: Serving) -> None:
         else:
             assert (intent.state, times) == ("succeeded", 1), intent.id
     assert not shown  # nothing happened that nobody asked for
+    look_at_doubts()
     print(dict(ends), "tries", Delivery.objects.count(), Counter(Outcome.objects.values_list("source", "outcome")))  # noqa: T201
     assert Outcome.objects.filter(source="lease").exists()  # somebody died inside a call
     assert not Breaker.objects.filter(faults__lt=0).exists()
     assert list(find_faults(Tallied(), lambda _: None)) == []
+
+
+def look_at_doubts() -> None:
+    """See that a person is asked about each doubt, and that no machine goes on with it: its last try is unknown."""
+    doubtful = Intent.objects.filter(state="in_doubt")
+    assert {line.id for line in effects.doubts(limit=EFFECTS)} == {intent.pk for intent in doubtful}
+    last = Delivery.objects.filter(intent__in=doubtful).order_by("intent", "-number").distinct("intent")
+    ends = Outcome.objects.filter(delivery__in=[each.pk for each in last], is_effective=True)
+    assert sorted(ends.values_list("outcome", flat=True)) == ["unknown"] * doubtful.count()
