@@ -30,6 +30,11 @@ def bare_environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not OURS.match(name)}
 
 
+def open_to_tools() -> dict[str, str]:
+    """Return a bare environment in which push tools on this machine may be called."""
+    return {**bare_environment(), "FENCE_TOOL_HOSTS": "127.0.0.1"}
+
+
 @dataclass(kw_only=True, slots=True)
 class LiveSystem:
     """A running `up` with its `base_url` and data folder `data`."""
@@ -47,7 +52,7 @@ class LiveSystem:
         output = folder / "up.log"
         command = [sys.executable, "manage.py", "up", "--no-demo", "--port", str(port), "--data", str(folder / "data")]
         with output.open("wb") as log:
-            process = subprocess.Popen([*command, *options], cwd=TOP, env=bare_environment(), stdout=log, stderr=log)
+            process = subprocess.Popen([*command, *options], cwd=TOP, env=open_to_tools(), stdout=log, stderr=log)
         system = cls(base_url=f"http://127.0.0.1:{port}", data=folder / "data", process=process, output=output)
         try:
             system.wait_until_it_says(r"^ready ")

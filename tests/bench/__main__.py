@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.bench import machine
-from tests.bench.figures import bulk, history, latency, one_by_one, resident, waiting
+from tests.bench.figures import bulk, history, latency, one_by_one, pushing, resident, waiting
 from tests.bench.jobs import LoadFailed
 from tests.bench.report import Figure, Found, as_json, number, table
 from tests.bench.scale import SCALES, Scale
@@ -27,6 +27,7 @@ MEASUREMENTS: Final[Mapping[str, Callable[[Measured, Scale], Found]]] = {
     "bulk_100": bulk.hundred,
     "bulk_1000": bulk.thousand,
     "latency": latency.measure,
+    "pushing": pushing.measure,
     "waiting": waiting.measure,
     "history": history.measure,
     "memory": resident.measure,

@@ -27,6 +27,8 @@ ASKED = (
     "second vote to decision read, idle, median",
     "second vote to decision read, idle, 99th",
     "second vote to decision read, at 100 steps/s, 99th",
+    "commit to a push tool's receipt, idle, median",
+    "commit to a push tool's receipt, beside 4 calls of 30 s, median",
     "votes while 20 planners wait, of the rate without them",
     "database connections in all meanwhile",
     "one by one with",
