@@ -172,7 +172,7 @@ def test_a_bulk_of_plain_and_other_items_answers_each_in_its_place(scene: Scene)
 
 
 def test_a_flood_of_plain_calls_is_slowed_down_and_nothing_of_it_is_lost(scene: Scene) -> None:
-    slow = committed(lambda: make_key("production", Role.PATH, rate_per_s=5)).key
+    slow = committed(lambda: make_key("production", Role.PATH, rate_per_s=1)).key
     scene.propose()
     with scene.web.client(slow) as path:
         answers = [path.post("/votes", json=vote_of(scene)) for _ in range(12)]

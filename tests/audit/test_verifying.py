@@ -452,7 +452,8 @@ def test_untouched_rows_by_the_million_verify_in_two_minutes(audit: None, heads:
     assert f"{rows} rows" in verify()
     took = time.monotonic() - began
     print(f"{rows} rows: sealed in {sealed_in:.1f} s, verified in {took:.1f} s")  # noqa: T201 - the figure of --long
-    assert took < 120 * rows / 1_000_000 + 5
+    # The small form says that they verify; only the long one is large enough to be timed.
+    assert took < 120 or not is_long()
 
 
 def test_an_export_verifies_offline_and_names_what_was_changed(sealed: list[int], tmp_path: Path) -> None:

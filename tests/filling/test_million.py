@@ -11,15 +11,17 @@ import pytest
 from django.contrib.auth.models import Group, User
 from django.db import connection, transaction
 from django.test import Client
+from pytest_django import DjangoAssertNumQueries
 
 from fencing.api.exporting import side_log_file
 from fencing.models.facts import read_clock
 from fencing.queries.side_log import read_part
 from tests.factories import fresh
-from tests.length import long_or
+from tests.length import is_long, long_or
 
 ROWS: Final = long_or(10_000, long=1_000_000)
 PAGE_S: Final = 1.0
+MOST_QUERIES: Final = 16
 SECONDS_PER_MILLION: Final = 240.0
 # What a whole export may hold beyond the first megabyte, however many rows it has.
 MEMORY: Final = 40_000_000
@@ -70,10 +72,13 @@ def everybody(many: None, db: None) -> Iterator[Client]:
         "age=1h",
     ],
 )
-def test_a_page_is_answered_within_a_second(everybody: Client, query: str) -> None:
+def test_a_page_is_answered_within_a_second(
+    everybody: Client, query: str, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
     started = time.monotonic()
-    assert everybody.get(f"/side-log?{query}").status_code == 200
-    assert time.monotonic() - started < PAGE_S * long_or(5, long=1)
+    with django_assert_max_num_queries(MOST_QUERIES):
+        assert everybody.get(f"/side-log?{query}").status_code == 200
+    assert time.monotonic() - started < PAGE_S or not is_long()
 
 
 def test_a_walk_costs_as_much_at_its_end_as_at_its_start(everybody: Client) -> None:
@@ -84,7 +89,7 @@ def test_a_walk_costs_as_much_at_its_end_as_at_its_start(everybody: Client) -> N
         slowest = max(slowest, time.monotonic() - started)
         cursor = part.following  # type: ignore[union-attr]
         assert cursor is not None
-    assert slowest < PAGE_S
+    assert slowest < PAGE_S or not is_long()
 
 
 @pytest.mark.parametrize("form", ["csv", "ndjson"])
@@ -97,5 +102,5 @@ def test_an_export_is_whole_and_takes_no_more_memory_than_a_batch(everybody: Cli
     tracemalloc.stop()
     assert lines == ROWS
     assert peak < MEMORY
-    # On a machine that other tests share, a small export measures them.
-    assert time.monotonic() - started < long_or(120.0, long=SECONDS_PER_MILLION)
+    # A small export, on a machine that other tests share, would measure them.
+    assert time.monotonic() - started < SECONDS_PER_MILLION or not is_long()
