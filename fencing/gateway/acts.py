@@ -209,8 +209,10 @@ class Act:
         following.open_next(effect.intent, claims, effect.facts, self.writes, run=effect.run.name)
 
     def open_incident(self, note: str) -> None:
-        """Page people: two reports about one undoing contradict each other."""
+        """Page people, once: two reports about one undoing contradict each other."""
         ids = {"run_id": self.row.run_id, "intent_id": self.row.intent_id, "effect_id": self.row.effect_id}
+        if Incident.objects.filter(kind=Incident.Kind.OUTCOME_CONFLICT.value, state="open", note=note, **ids).exists():
+            return  # the same report once more (N2)
         incident = self.writes.insert(
             "incident",
             kind=Incident.Kind.OUTCOME_CONFLICT.value,

@@ -137,6 +137,7 @@ class Effect:
             for step in self.committed_steps():
                 take_back(step, self.facts, self.writes)
         undoing.follow(self.intent, self.facts, self.writes, run=self.run.name)
+        undoing.propose_if_owed(self.intent, self.facts, self.writes, run=self.run.name)
         if recorded.has_conflict:
             self._open_incident()
 

@@ -282,10 +282,12 @@ def is_voided_by_freeze(grant: Grant, *, tool: str | None, tool_of_step: str | N
     """Tell whether a freeze of `tool` (None: of every tool) in its run ends this grant (L10).
 
     A grant by step alone is about `tool_of_step`, once anybody told it: until then it is of no tool's scope, and the
-    fencer asks again when a vote told it. A used-up grant ends, too: what it let through may not have left yet.
+    fencer asks again when a vote told it. A used-up grant ends, too: what it let through may not have left yet. What
+    the clock has ended is over already.
     """
     is_reached = tool in (None, grant.tool or tool_of_step)
-    return is_reached and state_of(grant, now) in (State.LIVE, State.PENDING, State.USED_UP)
+    is_over = grant.expired_at is not None or (grant.expires_at is not None and now >= grant.expires_at)
+    return is_reached and not is_over and state_of(grant, now) in (State.LIVE, State.PENDING, State.USED_UP)
 
 
 def has_run_out(grant: Grant, now: datetime) -> bool:

@@ -177,8 +177,11 @@ def idempotency_key(run: str, key: str, generation: int) -> str:
 
 
 def is_admitted(intent: Intent) -> bool:
-    """Tell whether the effect may be out: a delivery is in flight, unknown or succeeded."""
-    return any(delivery.may_be_out for delivery in intent.deliveries)
+    """Tell whether the effect may be out: a delivery is in flight, unknown or succeeded.
+
+    What a person adopted is out without any delivery of its own (L8): such an intent has succeeded.
+    """
+    return intent.state is State.SUCCEEDED or any(delivery.may_be_out for delivery in intent.deliveries)
 
 
 # ---- claiming (L1, L2) ----

@@ -10,11 +10,15 @@ from fencing.protocol.compensations import OPEN, WITHDRAWABLE, Cause, State
 from fencing.protocol.intents import ClaimState, Intent, is_admitted
 
 
-def is_owed(intent: Intent, newest: State | None) -> bool:
+def is_owed(intent: Intent, newest: State | None, *, is_of_lost_branch: bool) -> bool:
     """Tell whether a compensation is due for the effect of a lost branch (B4, P1).
 
-    `newest` is the state of the last one that there was. What a person let stand is not asked about again.
+    It may become so long after the branch lost: when the last other claim comes to nothing, or when it turns out that
+    the effect happened after all. `newest` is the state of the last compensation that there was; what a person let
+    stand is not asked about again. `is_of_lost_branch`: a claim was lost with its branch.
     """
+    if not is_of_lost_branch:
+        return False
     if newest is not None and (newest in OPEN or newest in (State.DONE, State.WAIVED)):
         return False
     return bool(intent.claims) and not intent.is_wanted and is_admitted(intent)

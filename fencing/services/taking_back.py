@@ -99,6 +99,9 @@ def drop_claim(step: StepFacts, facts: Facts, writes: Writes, *, reason: fence.R
     facts.lock_intents(ids=ids)
     for intent_id in ids:
         lose_claim(step, facts.intents[intent_id], facts, writes, reason=reason)
+        if reason is not fence.Reason.BRANCH_LOST:
+            # It may have been the last that wanted what a lost branch sent. What a reconciliation reaches, it tells.
+            undoing.propose_if_owed(facts.intents[intent_id], facts, writes, run=step.run.name)
 
 
 def lose_claim(step: StepFacts, intent: IntentFacts, facts: Facts, writes: Writes, *, reason: fence.Reason) -> None:

@@ -10,13 +10,14 @@ from datetime import datetime
 from typing import Any
 
 from fencing.models import Action as ActionRow
-from fencing.models import CompensationOutcome, Delivery
+from fencing.models import Claim, CompensationOutcome, Delivery, ObservedEffect
 from fencing.models.facts import Facts, IntentFacts, lookup_of, resources_touched
 from fencing.models.registry import registry_at
 from fencing.protocol import compensations, intents, transitions, undoing
 from fencing.protocol.actions import Action, read_action
 from fencing.protocol.compensations import Cause, State
 from fencing.protocol.errors import Refusal
+from fencing.protocol.fence import Reason
 from fencing.protocol.policies import Policy
 from fencing.protocol.strict_json import Json
 from fencing.services.writes import Writes
@@ -122,7 +123,10 @@ def propose(intent: IntentFacts, facts: Facts, writes: Writes, *, run: str, caus
 
 
 def _left_at(intent: IntentFacts) -> datetime | None:
-    """When the effect left, or may have (P7)."""
+    """When the effect left, or may have (P7); of what a person adopted, when the ledger showed it (L8)."""
+    adopted = ObservedEffect.objects.filter(adopted_by_id=intent.id).values_list("occurred_at", "observed_at").first()
+    if adopted is not None:
+        return adopted[0] or adopted[1]
     tries = Delivery.objects.filter(intent_id=intent.id).order_by("-number")
     return tries.values_list("admitted_at", flat=True).first()
 
@@ -164,9 +168,15 @@ def open_next(intent: IntentFacts, claims: list[dict[str, Any]], facts: Facts, w
     writes.signal(f"gateway:{intent.row['tool']}")
 
 
+def _is_of_lost_branch(intent: IntentFacts, writes: Writes) -> bool:
+    """Whether a claim was lost with its branch: asked last, and only of what nobody wants and may be out."""
+    writes.send()  # a claim may have been lost in this very transaction
+    return Claim.objects.filter(intent_id=intent.id, lost_reason=Reason.BRANCH_LOST.value).exists()
+
+
 def propose_if_owed(intent: IntentFacts, facts: Facts, writes: Writes, *, run: str) -> str | None:
     """Propose to undo what a lost branch sent and nobody wants (B4); give the id of the compensation."""
     newest = None if intent.undoing is None else State(intent.undoing)
-    if not undoing.is_owed(intent.pure(), newest):
+    if not undoing.is_owed(intent.pure(), newest, is_of_lost_branch=True) or not _is_of_lost_branch(intent, writes):
         return None
     return propose(intent, facts, writes, run=run, cause=Cause.BRANCH_LOST)

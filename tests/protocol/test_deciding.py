@@ -11,7 +11,7 @@ from fencing.protocol import compensations, deciding, undoing
 from fencing.protocol.compensations import State
 from fencing.protocol.deciding import Admitted, Approval, Approved, Done, Same, Undoing
 from fencing.protocol.errors import Code, Refusal
-from fencing.protocol.intents import ClaimState, Kind
+from fencing.protocol.intents import ClaimState, Intent, Kind
 from fencing.protocol.intents import State as IntentState
 from tests.protocol.values import NOW, delivery, intent, later
 
@@ -152,14 +152,26 @@ def test_what_did_not_happen_needs_no_undoing() -> None:
     assert undoing.state_after_claims(State.PROPOSED, facts, has_won=False) is State.WITHDRAWN
 
 
+def is_owed(facts: Intent, newest: State | None = None, *, is_of_lost_branch: bool = True) -> bool:
+    return undoing.is_owed(facts, newest, is_of_lost_branch=is_of_lost_branch)
+
+
 def test_an_undoing_is_owed_once_for_what_is_out_and_nobody_wants() -> None:
-    assert undoing.is_owed(OUT, None)
-    assert undoing.is_owed(OUT, State.WITHDRAWN)
-    assert not undoing.is_owed(replace(OUT, claims=(ClaimState.LOST, ClaimState.OPEN)), None)
-    assert not undoing.is_owed(replace(OUT, deliveries=()), None)
+    assert is_owed(OUT)
+    assert is_owed(OUT, State.WITHDRAWN)
+    assert not is_owed(replace(OUT, claims=(ClaimState.LOST, ClaimState.OPEN)))
     for state in State:
         if state is not State.WITHDRAWN:
-            assert not undoing.is_owed(OUT, state)
+            assert not is_owed(OUT, state)
+
+
+def test_what_never_left_is_owed_nothing_and_what_was_adopted_is() -> None:
+    assert not is_owed(replace(OUT, deliveries=(), state=IntentState.READY))
+    assert is_owed(replace(OUT, deliveries=(), state=IntentState.SUCCEEDED))
+
+
+def test_what_no_lost_branch_sent_is_up_to_reviewers() -> None:
+    assert not is_owed(OUT, is_of_lost_branch=False)
 
 
 def test_approvals_lapse_with_what_they_were_given_for() -> None:

@@ -58,6 +58,8 @@ def test_the_oldest_freeze_is_told_by_name_and_scope() -> None:
         (grant(uses=1), "refund", None, True),
         (grant(expires_at=None, pending_until=later(900)), "refund", None, True),
         (grant(expires_at=NOW), "refund", None, False),
+        (grant(uses=1, expires_at=NOW), "refund", None, False),
+        (grant(uses=1, expired_at=NOW), "refund", None, False),
         (grant(revoked_at=NOW), "refund", None, False),
         (grant(voided_at=NOW), None, None, False),
     ],

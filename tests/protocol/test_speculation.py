@@ -45,7 +45,7 @@ def never_shared(_newest: Intent | None, _digest: str) -> intents.Claiming:
     return intents.Claiming.OPEN_NEXT
 
 
-def owed_while_wanted(intent: Intent, _newest: Any) -> bool:
+def owed_while_wanted(intent: Intent, _newest: Any, **_more: bool) -> bool:
     return intents.is_admitted(intent)
 
 
@@ -55,7 +55,7 @@ def owed_while_wanted(intent: Intent, _newest: Any) -> bool:
         (claims, "state_of", lost_by_the_first),
         (intents, "claim", never_shared),
         (undoing, "is_owed", owed_while_wanted),
-        (undoing, "is_owed", lambda _intent, _newest: False),
+        (undoing, "is_owed", lambda _intent, _newest, **_more: False),
     ],
     ids=["a winner's claim is lost", "a key of siblings is not shared", "what a winner wants is undone", "nothing is"],
 )

@@ -94,7 +94,8 @@ class Fenced:
             states = tuple(claims.state_of(self.tree.gate(branch), is_committed=True) for branch in self.claimed[key])
             after = replace(intent, claims=states)
             self.newest[key] = after
-            if undoing.is_owed(after, None) and ClaimState.OPEN not in states:
+            is_of_lost_branch = ClaimState.LOST in states
+            if undoing.is_owed(after, None, is_of_lost_branch=is_of_lost_branch) and ClaimState.OPEN not in states:
                 self.ledger[key] -= 1
                 self.newest[key] = replace(after, is_undone=True)
 
