@@ -42,6 +42,10 @@ class Serving:
     def ledger(self) -> Ledger:
         return self.tool.ledger
 
+    def hurry(self) -> None:
+        """Have all that is slow answered now."""
+        self.loop.call_soon_threadsafe(self.tool.is_hurried.set)
+
     def close(self) -> None:
         async def end() -> None:
             await self.tool.stop()

@@ -297,9 +297,9 @@ def test_a_look_is_one_statement_whatever_it_finds(story: Story, monkeypatch: py
     assert Delivery.objects.count() == 12
 
 
-def test_the_careful_way_takes_a_lone_call_in_seventeen(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_careful_way_takes_a_lone_call_in_thirteen(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
     pushing.take(1)
     for number in range(12):
         story.agree(f"s{number}", action_of(invoice=number))
     _, one = statements(lambda: pushing.take(1), monkeypatch)
-    assert one <= 17
+    assert one <= 13

@@ -28,6 +28,7 @@ from tests.pushing import LOCAL, Serving, courier, definition, eventually, expir
 from tests.stories import Story, register, told
 
 ROUNDS = long_or(6, long=40)
+SLOW = long_or(40, long=200)
 
 
 @pytest.fixture(autouse=True)
@@ -317,6 +318,18 @@ def test_a_cap_holds_over_all_workers_and_holds_up_no_other_tool(story: Story, s
     pushing.settle(done, [0.0] * 3)
     assert state(fast) == "succeeded"
     assert len(pushing.take(16)) == 2
+
+
+def test_calls_that_take_long_hold_up_no_other(story: Story, server: Serving) -> None:
+    register([definition(server, policy={"max_in_flight": SLOW, "timeout_s": 60}), definition(server, "note")])
+    for number in range(SLOW):
+        wanted(story, "slow:30", step=f"p{number}")
+    with courier():
+        eventually(lambda: len(server.ledger.calls) == SLOW)
+        comes_to(wanted(story, "ok", "note", "fast"), "succeeded")
+        assert Intent.objects.filter(tool="pay", state="in_flight").count() == SLOW
+        server.hurry()
+        eventually(lambda: not Intent.objects.exclude(state="succeeded").exists())
 
 
 def test_a_rate_lets_no_more_begin_than_it_says(story: Story, server: Serving) -> None:

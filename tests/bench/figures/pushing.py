@@ -7,9 +7,11 @@ import json
 import random
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
+from tests.bench.jobs import LoadFailed
 from tests.bench.load import quantiles
 from tests.bench.pushes import Pusher, Server, serving, until
 from tests.bench.report import Figure, Found, Raw
@@ -24,7 +26,7 @@ PAUSE_S: Final = 0.04
 WAIT_S: Final = 30.0
 # From the moment that the fencer's decision is of: its rows are written and made durable after it.
 COMMITS: Final = """
-SELECT d.idempotency_key, extract(epoch FROM c.committed_at)::float8
+SELECT d.idempotency_key, extract(epoch FROM c.committed_at)::float8, extract(epoch FROM d.admitted_at)::float8
 FROM fencing_commit c JOIN fencing_delivery d ON d.commit_id = c.id AND d.number = 1
 WHERE c.tool = 'bench_pay' AND c.committed_at >= %s
 """
@@ -36,19 +38,30 @@ CREATE TABLE IF NOT EXISTS bare_push.effect (id bigint GENERATED ALWAYS AS IDENT
 NOT_CALLED: Final = "push tools on this machine are not called: start `up` with FENCE_TOOL_HOSTS=127.0.0.1"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receipts:
+    """How long effects took from commit to receipt, and of that until they were admitted, and then until received."""
+
+    whole: Mapping[str, float]
+    admitted: Mapping[str, float]
+    called: Mapping[str, float]
+
+
 def measure(measured: Measured, scale: Scale) -> Found:
     """Measure both, and a bare row and call beside them."""
     slow = max(2, round(SLOW * scale.size))
     with serving(measured) as server, contextlib.closing(Pusher(measured, measured.keys(1))) as pusher:
         pusher.commit()
         until(lambda: server.tries() > 0, WAIT_S, NOT_CALLED)
-        window_s = min(scale.probe_s / 2, 30.0)
+        window_s = min(scale.probe_s / 2, SLOW_S / 2)
         alone = _receipts(measured, server, pusher, window_s)
         bare = _bare(measured, server, min(1.0, window_s))
         before = server.tries()
         pusher.commit_slow(slow, SLOW_S)
         until(lambda: server.tries() >= before + slow, WAIT_S, "the slow calls did not begin")
         beside = _receipts(measured, server, pusher, window_s)
+        if measured.one(IN_FLIGHT) < slow:
+            raise LoadFailed("the slow calls ended before the figure beside them was there")
         server.ask("POST", "/hurry")
         until(lambda: measured.one(IN_FLIGHT) == 0, WAIT_S, "the slow calls did not end")
     name = "commit to a push tool's receipt"
@@ -56,26 +69,33 @@ def measure(measured: Measured, scale: Scale) -> Found:
     figures = [
         Figure(
             name=f"{name}, idle, median",
-            value=alone["median_ms"],
+            value=alone.whole["median_ms"],
             unit="ms",
             least=15,
             is_cost=True,
             raws=raws,
-            note=f"99th {alone['p99_ms']:.1f} ms",
+            note=f"99th {alone.whole['p99_ms']:.1f} ms",
         ),
         Figure(
             name=f"{name}, beside {slow} calls of {SLOW_S} s, median",
-            value=beside["median_ms"],
+            value=beside.whole["median_ms"],
             unit="ms",
-            least=round(alone["median_ms"] + DELAY_MS, 1),
+            least=round(alone.whole["median_ms"] + DELAY_MS, 1),
             is_cost=True,
-            note=f"99th {beside['p99_ms']:.1f} ms",
+            note=f"99th {beside.whole['p99_ms']:.1f} ms",
         ),
     ]
-    return Found(figures=figures, more={"alone": alone, "beside": beside, "bare": bare})
+    more = {
+        "alone": alone.whole,
+        "alone, commit to admission": alone.admitted,
+        "alone, admission to receipt": alone.called,
+        "beside": beside.whole,
+        "bare": bare,
+    }
+    return Found(figures=figures, more=more)
 
 
-def _receipts(measured: Measured, server: Server, pusher: Pusher, window_s: float) -> Mapping[str, float]:
+def _receipts(measured: Measured, server: Server, pusher: Pusher, window_s: float) -> Receipts:
     """Have effects committed for a while, and tell how long each took from its commit to the tool."""
     began = datetime.now(UTC)
     end, before, played = time.monotonic() + window_s, server.tries(), 0
@@ -87,7 +107,11 @@ def _receipts(measured: Measured, server: Server, pusher: Pusher, window_s: floa
     received = server.receipts()
     with measured.connect() as connection:
         committed = connection.execute(COMMITS, [began]).fetchall()
-    return quantiles([received[key] - at for key, at in committed])
+    return Receipts(
+        whole=quantiles([received[key] - at for key, at, _ in committed]),
+        admitted=quantiles([admitted - at for _, at, admitted in committed]),
+        called=quantiles([received[key] - admitted for key, _, admitted in committed]),
+    )
 
 
 def _bare(measured: Measured, server: Server, window_s: float) -> Mapping[str, float]:
