@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from django import forms
 
-from fencing.gateway.ledger_reading import Span
+from fencing.gateway.ledger_intake import Span
 
 MAX_TEXT: Final = 4000
 Typed = Mapping[str, Any] | None

@@ -26,6 +26,8 @@ from fencing.services.tallies import PENDING  # noqa: E402
 
 BACKLOG = 2000
 STREAMS = 3
+# Pages that take a file, which may be far larger than memory is for: `upload_ledger` reads it while it arrives.
+UPLOADS = frozenset({"/reconciliation/upload"})
 
 threads = Threads(count=threads_wanted(), backlog=BACKLOG, name="web")
 
@@ -63,4 +65,5 @@ application = Shell(
     threads=threads,
     streams=Threads(count=STREAMS, backlog=BACKLOG, name="stream"),
     idle=PENDING.flush,
+    uploads=UPLOADS,
 )

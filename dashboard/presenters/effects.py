@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from dashboard.presenters.marks import Hue, Mark, Shape
-from fencing.models import Breaker, Incident, Ledger
+from fencing.models import Breaker, Incident
 from fencing.models.facts import lookup_of
 from fencing.models.registry import current_registry
 from fencing.protocol.explain import Sentence, explain_intent
@@ -114,42 +114,3 @@ def resource_sentence(found: Resource) -> tuple[str, str]:
     first = settled[0]
     by = {"agreement": "agreement of the paths", "grant": "a grant", "both": "a grant, and agreement after it"}
     return f"The last effect on it was authorised by {by.get(first.authority, first.authority)}.", "good"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Figure:
-    """A number of a reading over what it is a part of."""
-
-    n: int | None
-    of: int | None
-    what: str
-    alarm: str
-
-
-def ledger_sentence(row: Ledger) -> tuple[str, str]:
-    """Say how far the reading of a ledger is, and whether it found what should not be."""
-    if row.state == "failed":
-        return f"It could not be read to its end: {row.says}", "refused"
-    if row.finished_at is None:
-        return f"Being matched: {row.rows:,} rows so far.", "waiting"
-    wrong = row.escapes + row.doubled
-    if wrong:
-        return f"{wrong:,} of {row.rows:,} rows show effects that should not be there.", "danger"
-    if row.missing:
-        return f"{row.missing:,} effects that succeeded are not in it.", "waiting"
-    return f"Everything fits: {row.rows:,} rows were matched.", "good"
-
-
-def ledger_figures(row: Ledger) -> list[Figure]:
-    """The numbers of a reading, each over what it is a part of; what was not asked is no data."""
-    told = row.rows or None
-    declared = row.wanted or None if row.complete_from is not None else None
-    return [
-        Figure(n=row.matched, of=told, what="happened as committed", alarm="neutral"),
-        Figure(n=row.undone, of=told, what="undoings", alarm="neutral"),
-        Figure(n=row.escapes, of=told, what="extra: landed escapes", alarm="danger"),
-        Figure(n=row.doubled, of=told, what="doubled", alarm="danger"),
-        Figure(n=row.known, of=told, what="known from before", alarm="neutral"),
-        Figure(n=row.refused, of=told, what="rows that could not be read", alarm="refused"),
-        Figure(n=row.missing, of=declared, what="missing, of those that were wanted then", alarm="waiting"),
-    ]

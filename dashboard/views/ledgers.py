@@ -10,15 +10,18 @@ from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
+from django.views.decorators.csrf import csrf_exempt, csrf_protect
 from django.views.decorators.http import require_POST, require_safe
 
 from dashboard.access import ANY_GROUP, Group, caller_of, open_to, reader_of, why_not
 from dashboard.effect_forms import PullForm, UploadForm
 from dashboard.pages import Page, answer
 from dashboard.paging import read_page
-from dashboard.presenters.effects import ledger_figures, ledger_sentence
+from dashboard.presenters.ledgers import ledger_figures, ledger_sentence, ledger_share, totals_of
 from dashboard.presenters.lists import pager
-from fencing.gateway import ledger_reading
+from dashboard.uploads import LedgerFile, LedgerHandler
+from fencing.gateway import ledger_intake
+from fencing.gateway.ledger_intake import MAX_FILE, TOO_LARGE
 from fencing.models import Ledger
 from fencing.models.facts import read_clock
 from fencing.models.registry import current_registry, registry_at
@@ -28,7 +31,10 @@ from fencing.protocol.errors import Refusal
 from fencing.queries import ledgers as query
 
 LIMIT: Final = 25
-PAGE: Final = Page(title="Reconciliation", place="reconciliation", parts={"rows": "dashboard/ledgers/rows.html"})
+# The other fields of the form, and what stands around the file.
+FORM: Final = 64 * 1024
+PARTS: Final = {"rows": "dashboard/ledgers/rows.html", "totals": "dashboard/ledgers/totals.html"}
+PAGE: Final = Page(title="Reconciliation", place="reconciliation", parts=PARTS)
 
 
 @open_to(ANY_GROUP)
@@ -47,10 +53,13 @@ def ledger(request: HttpRequest, ledger: uuid.UUID) -> HttpResponse:
     row = Ledger.objects.select_related("person").filter(id=ledger).first()
     if row is None:
         raise Http404("There is no such ledger.")
+    now = read_clock()
+    share = ledger_share(row)
     context = {
-        "now": read_clock(),
+        "now": now,
         "row": row,
-        "sentence": ledger_sentence(row),
+        "sentence": ledger_sentence(row, now),
+        "percent": None if share is None or row.finished_at else round(100 * share),
         "figures": ledger_figures(row),
     }
     page = Page(title="Ledger", place="reconciliation", parts={"progress": "dashboard/ledgers/progress.html"})
@@ -58,16 +67,42 @@ def ledger(request: HttpRequest, ledger: uuid.UUID) -> HttpResponse:
 
 
 @open_to(Group.REVIEWER)
+@csrf_exempt  # asked for below, by `_upload_ledger`: the token stands in the body, and nobody's is read unasked
 @require_POST
 def upload_ledger(request: HttpRequest) -> HttpResponse:
-    """Take a file, and have it matched."""
+    """Take a file, and have it matched. Who may not is refused before any of it is read; then it goes to the disk."""
+    caller_of(request, Role.REVIEWER)
+    if int(request.headers.get("Content-Length") or 0) > MAX_FILE + FORM:
+        return _refused(request, TOO_LARGE, status=413)
+    handler = LedgerHandler()
+    request.upload_handlers = [handler]
+    try:
+        return _upload_ledger(request)
+    except OSError as fault:
+        return _refused(
+            request, f"The file could not be kept here ({fault.strerror or fault}). Nothing was read.", status=503
+        )
+    finally:
+        handler.end()
+
+
+@csrf_protect
+def _upload_ledger(request: HttpRequest) -> HttpResponse:
     caller = caller_of(request, Role.REVIEWER)
     form = UploadForm(_tools(), request.POST, request.FILES)
     if not form.is_valid():
         return _list(request, upload=form, status=422)
-    file = form.cleaned_data["file"]
-    result = ledger_reading.upload(form.cleaned_data["tool"], file.name, file.chunks(), form.span, caller)
+    file: LedgerFile = form.cleaned_data["file"]
+    result = ledger_intake.upload(form.cleaned_data["tool"], file.name or "", file.place, form.span, caller)
     return _begun(request, result, upload=form)
+
+
+def _refused(request: HttpRequest, reason: str, *, status: int) -> HttpResponse:
+    """Show the page with an empty form and the reason: what was sent was not read, so nothing of it is kept."""
+    form = UploadForm(_tools(), {})
+    form.errors.clear()
+    form.add_error(None, reason)
+    return _list(request, upload=form, status=status)
 
 
 @open_to(Group.REVIEWER)
@@ -78,7 +113,7 @@ def pull_ledger(request: HttpRequest) -> HttpResponse:
     form = PullForm(_listing(), request.POST)
     if not form.is_valid():
         return _list(request, pull=form, status=422)
-    return _begun(request, ledger_reading.pull(form.cleaned_data["tool"], form.span, caller), pull=form)
+    return _begun(request, ledger_intake.pull(form.cleaned_data["tool"], form.span, caller), pull=form)
 
 
 def _begun(
@@ -98,9 +133,11 @@ def _list(
 ) -> HttpResponse:
     page = cache(lambda: read_page(request, query.list_ledgers, LIMIT))
     listing = _listing()
+    now = read_clock()
     context = {
-        "now": read_clock(),
-        "rows": lambda: [(row, ledger_sentence(row)) for row in page()[0]],
+        "now": now,
+        "rows": lambda: [(row, ledger_sentence(row, now)) for row in page()[0]],
+        "totals": cache(lambda: totals_of(query.totals())),
         "shut": why_not(request.user, Role.REVIEWER),
         "upload": upload or UploadForm(_tools()),
         "pull": pull or PullForm(listing) if listing else None,

@@ -12,7 +12,7 @@ import contextlib
 import io
 import os
 import uuid
-from collections.abc import Awaitable, Callable, Hashable, Iterable, MutableMapping
+from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable, MutableMapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -26,7 +26,8 @@ from django.db import close_old_connections
 from django.http import HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 
-from fencing.api.bodies import MAX_BULK, MAX_IN_MEMORY, Body, NoRoom, Overflow, Room
+from fencing.api.arriving import EMPTY, Arriving, Disconnected, Receive, Scope, disconnected, read_body
+from fencing.api.bodies import MAX_IN_MEMORY, Body, NoRoom, Room
 from fencing.api.hub import Hub, Topic
 from fencing.api.lanes import Lanes
 from fencing.api.limits import HELD
@@ -34,8 +35,6 @@ from fencing.api.problems import bad_request, internal, overloaded, problem, too
 from fencing.api.threads import Overloaded, Threads
 from fencing.services.tallies import PENDING
 
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Headers = list[tuple[bytes, bytes]]
 
@@ -45,8 +44,6 @@ WAIT_S_HEADER = "X-Fence-Wait-Seconds"
 MAX_WAIT_S = 30.0
 # A key that was told to wait and calls all the same is answered after this time (seconds).
 HELD_ANSWER_S = 0.5
-# Beyond this nobody reads on, not even to hash it.
-MAX_READ = 4 * MAX_BULK
 # A read of a broad topic is not run again sooner than this after its last run: a busy system signals all the time.
 APART_S = 0.02
 # A fact that was signalled may become readable a moment later (design 10): a woken read that found nothing looks again.
@@ -55,18 +52,11 @@ ECHOES_S = (0.05, 0.25)
 log = structlog.get_logger(__name__)
 
 
-EMPTY = Body(data=b"")
-
-
-class Disconnected(Exception):
-    """The client went away."""
-
-
 class FenceRequest(ASGIRequest):
-    """A request as the shell makes it: its body is in memory, or was too large to be."""
+    """A request as the shell makes it: its body is in memory, was too large to be, or is a file that arrives."""
 
-    def __init__(self, scope: Scope, body: Body, *, is_rerun: bool = False) -> None:
-        super().__init__(scope, io.BytesIO(body.data))
+    def __init__(self, scope: Scope, body: Body, *, is_rerun: bool = False, arriving: Arriving | None = None) -> None:
+        super().__init__(scope, io.BytesIO(body.data) if arriving is None else io.BufferedReader(arriving))
         self.fence_body = body
         self.is_rerun = is_rerun
 
@@ -75,7 +65,14 @@ class Shell(BaseHandler):
     """The ASGI application of a web process."""
 
     def __init__(
-        self, *, hub: Hub, threads: Threads, streams: Threads, idle: Callable[[], None], lanes: Lanes | None = None
+        self,
+        *,
+        hub: Hub,
+        threads: Threads,
+        streams: Threads,
+        idle: Callable[[], None],
+        lanes: Lanes | None = None,
+        uploads: Collection[str] = (),
     ) -> None:
         super().__init__()
         self.load_middleware(is_async=False)
@@ -83,6 +80,7 @@ class Shell(BaseHandler):
         self.threads = threads
         self.streams = streams
         self.lanes = lanes
+        self.uploads = uploads
         self.room = Room(MAX_IN_MEMORY)
         self._idle = idle
         self._flights: dict[Hashable, Flight] = {}
@@ -150,6 +148,9 @@ class Shell(BaseHandler):
             await asyncio.sleep(HELD_ANSWER_S)
             await send_response(problem(refusal), scope, send)
             return
+        if scope["path"] in self.uploads and scope["method"] == "POST":
+            await self._serve_upload(scope, receive, send)
+            return
         with self.room.space() as take:
             await self._serve_body(scope, receive, send, take)
 
@@ -162,20 +163,23 @@ class Shell(BaseHandler):
             response = await self._answer(scope, body, receive)
         except Disconnected:
             return
-        except Overloaded:
-            response = overloaded()
-        except NoRoom:
-            # What is left of the body stays unread, and with it the connection.
-            response = overloaded()
-            response["Connection"] = "close"
-        except Exception:
-            request_id = uuid.uuid4().hex
-            log.exception("request_failed", request_id=request_id)
-            response = internal(request_id)
+        except Exception as fault:  # noqa: BLE001 - it is answered, and logged where it is one of ours
+            response = answer_to(fault)
         if isinstance(response, StreamingHttpResponse):
             await self._stream(response, scope, send)
         else:
             await send_response(response, scope, send)
+
+    async def _serve_upload(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Have a view read the body while it arrives, in a thread of the other pool: it may take minutes."""
+        arriving = Arriving(receive, asyncio.get_running_loop())
+        try:
+            response = await self.streams.run(partial(self._call, scope, EMPTY, arriving=arriving), owner_of(scope))
+        except Exception as fault:  # noqa: BLE001 - it is answered, and logged where it is one of ours
+            response = answer_to(fault)
+        if not arriving.is_over:
+            response["Connection"] = "close"
+        await send_response(response, scope, send)
 
     async def _answer(self, scope: Scope, body: Body, receive: Receive) -> HttpResponseBase:
         mark = self.hub.mark()
@@ -242,10 +246,12 @@ class Shell(BaseHandler):
             is_rerun = ride.is_counted
         return await self.threads.run(partial(self._call, scope, body, is_rerun=is_rerun), owner_of(scope))
 
-    def _call(self, scope: Scope, body: Body, *, is_rerun: bool = False) -> HttpResponseBase:
+    def _call(
+        self, scope: Scope, body: Body, *, is_rerun: bool = False, arriving: Arriving | None = None
+    ) -> HttpResponseBase:
         """Run the whole of Django for one request, in a thread of the pool."""
         try:
-            request = FenceRequest(scope, body, is_rerun=is_rerun)
+            request = FenceRequest(scope, body, is_rerun=is_rerun, arriving=arriving)
         except UnicodeDecodeError:
             return bad_request("The address holds bytes that are no UTF-8.")
         request_started.send(sender=type(self), scope=scope)
@@ -293,45 +299,18 @@ async def as_coroutine(awaitable: Awaitable[None]) -> None:
     await awaitable
 
 
-async def read_body(scope: Scope, receive: Receive, take: Callable[[int], None]) -> Body | None:
-    """Read the body. Beyond the limit it is only counted and hashed; far beyond it, None: the rest is not read.
-
-    `take` is told what is kept in memory, before it is.
-    """
-    if scope["method"] in ("GET", "HEAD"):
-        return EMPTY
-    chunks: list[bytes] = []
-    kept = 0
-    more = True
-    while more and kept <= MAX_BULK:
-        chunk, more = await next_chunk(receive)
-        take(len(chunk))
-        chunks.append(chunk)
-        kept += len(chunk)
-    data = chunks[0] if len(chunks) == 1 else b"".join(chunks)
-    if kept <= MAX_BULK:
-        return Body(data=data)
-    overflow = Overflow(data)
-    while more:
-        chunk, more = await next_chunk(receive)
-        overflow.add(chunk)
-        if overflow.length > MAX_READ:
-            return None
-    return overflow.body()
-
-
-async def next_chunk(receive: Receive) -> tuple[bytes, bool]:
-    """One piece of the body, and whether there is more of it."""
-    message = await receive()
-    if message["type"] == "http.disconnect":
-        raise Disconnected
-    return message.get("body", b""), message.get("more_body", False)
-
-
-async def disconnected(receive: Receive) -> None:
-    """Return when the client has gone away."""
-    while (await receive())["type"] != "http.disconnect":
-        pass
+def answer_to(fault: Exception) -> HttpResponse:
+    """What a request is told that nobody answered."""
+    if isinstance(fault, Overloaded):
+        return overloaded()
+    if isinstance(fault, NoRoom):
+        # What is left of the body stays unread, and with it the connection.
+        response = overloaded()
+        response["Connection"] = "close"
+        return response
+    request_id = uuid.uuid4().hex
+    log.error("request_failed", request_id=request_id, exc_info=fault)
+    return internal(request_id)
 
 
 def authorization_of(scope: Scope) -> bytes:

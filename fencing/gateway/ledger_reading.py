@@ -1,22 +1,19 @@
 """Reading whole ledgers: what a person uploaded, or what a tool lists, matched row by row with progress (L8).
 
-A job works for a few seconds and hands on. Rows and progress are written in one transaction each batch, so that a
-worker that dies leaves nothing counted twice; a row that was matched before is known, and changes nothing.
+A job works for a moment and hands on. Rows and progress are written in one transaction each batch, so that a worker
+that dies leaves nothing counted twice; a row that was matched before is known, and changes nothing. A file is read on
+from the byte that the last batch ended at, and never held as a whole.
 """
 
 from __future__ import annotations
 
 import asyncio
-import itertools
 import re
 import time
-import uuid
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from datetime import datetime
 from functools import partial
-from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -26,24 +23,25 @@ from django.db import connection
 from fencing.gateway import ledgers
 from fencing.gateway.calling import Caller as Courier
 from fencing.gateway.calling import Request
+from fencing.gateway.ledger_intake import COUNTS, folder
 from fencing.models import Ledger
 from fencing.models.facts import read_clock, resources_of_payload
 from fencing.models.registry import current_registry, registry_at
-from fencing.protocol.answers import OK, Answer, Result
+from fencing.protocol.answers import Answer
 from fencing.protocol.callers import Caller, Role
 from fencing.protocol.errors import Code, Refusal
-from fencing.protocol.ledger_files import MEMBERS, Format, format_of, rows_of
+from fencing.protocol.ledger_files import MEMBERS, BrokenFile, format_of, rows_of
 from fencing.protocol.pushing import End
 from fencing.services.requests import ObserveEffect
 from fencing.services.writes import Writes, in_transaction
 
 BATCH: Final = 500
-COUNTS: Final = ("rows", "matched", "undone", "escapes", "doubled", "known", "refused")
-WORK_S: Final = 4.0
+# Other jobs of this queue (sealing) wait for so long at most.
+WORK_S: Final = 2.0
 FETCH_S: Final = 20.0
-MAX_JSON: Final = 64 * 1024 * 1024
 MOST_MISSING: Final = 10_000
 GOOD: Final = 200
+UNREAD: Final = [Ledger.State.WAITING.value, Ledger.State.MATCHING.value]
 _ANY: Final = re.compile(r"(?s).+")
 _TEXTS: Final = {
     "external_id": (200, _ANY),
@@ -68,75 +66,28 @@ WHERE i.tool = %(tool)s AND i.state = 'succeeded' AND i.settled_at >= %(from)s A
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Span:
-    """From when until when a ledger is declared complete."""
-
-    start: datetime
-    end: datetime
-
-
-def folder() -> Path:
-    """Where uploaded ledgers lie until they are read."""
-    return Path(settings.FENCE_DATA) / "ledgers"
-
-
-def upload(tool: str, name: str, parts: Iterable[bytes], span: Span | None, caller: Caller) -> Result:
-    """Keep a file to be matched. Refuses a name that tells no format."""
-    if format_of(name) is None:
-        detail = "The file's name ends in .csv, .json, .ndjson or .jsonl: that tells how to read it."
-        return Refusal(code=Code.INVALID_VALUE, detail=detail, pointer="/file")
-    folder().mkdir(mode=0o700, parents=True, exist_ok=True)
-    place = folder() / f"{uuid.uuid4().hex}.{format_of(name)}"
-    size = 0
-    with place.open("xb") as file:
-        for part in parts:
-            size += len(part)
-            file.write(part)
-    if format_of(name) is Format.JSON and size > MAX_JSON:
-        place.unlink()
-        detail = "A JSON array of more than 64 MiB is too large to read at once: write one object a line (.ndjson)."
-        return Refusal(code=Code.TOO_LARGE, detail=detail, pointer="/file")
-    columns = {"file_name": name[:200], "place": place.name, "size": size}
-    return in_transaction(lambda: _asked(tool, Ledger.Source.UPLOAD.value, span, caller, columns))
-
-
-def pull(tool: str, span: Span | None, caller: Caller) -> Result:
-    """Have the ledger that a push tool lists be fetched and matched."""
-    definition = registry_at(current_registry()).get(tool)
-    if definition is None or definition.ledger is None:
-        return Refusal(code=Code.INVALID_VALUE, detail=f"The tool {tool} lists no ledger.", pointer="/tool")
-    return in_transaction(lambda: _asked(tool, Ledger.Source.PULL.value, span, caller, {}))
-
-
-def _asked(tool: str, source: str, span: Span | None, caller: Caller, columns: Mapping[str, Any]) -> Answer:
-    writes = Writes(caller)
-    complete = {} if span is None else {"complete_from": span.start, "complete_until": span.end}
-    fresh = dict.fromkeys(COUNTS, 0)
-    given = {"file_name": "", "place": "", "size": 0, **columns}
-    ledger = writes.insert(
-        "ledger", tool=tool, source=source, state="waiting", cursor="", says="", wanted=0, missing=0,
-        person_id=caller.person_id, asked_at=read_clock(), **fresh, **given, **complete,
-    )  # fmt: skip
-    after = {"tool": tool, "source": source, "file": given["file_name"], **complete}
-    told = {name: str(value) for name, value in after.items()}
-    writes.audit("read_ledger", "ledger", ledger, after=told)
-    writes.wake("ledger")
-    writes.send()
-    return Answer(status=OK, body={"id": ledger})
-
-
 def match_some(for_s: float = WORK_S) -> bool:
-    """Match rows of the oldest ledger that waits, for a few seconds; tell whether there is more to do."""
+    """Match rows of a ledger that waits, for a moment; tell whether there is more to do.
+
+    It is the one of which the least was read: nobody's few rows wait behind somebody's million.
+    """
     until = time.monotonic() + for_s
-    ledger = Ledger.objects.select_related("person").filter(finished_at=None).order_by("asked_at", "id").first()
+    waiting = Ledger.objects.select_related("person").filter(state__in=UNREAD)
+    ledger = waiting.order_by("rows", "asked_at", "id").first()
     if ledger is None:
         return False
     try:
         _match(ledger, until)
+    except BrokenFile as fault:
+        _finish(ledger, "failed", str(fault))
     except OSError as fault:
         _finish(ledger, "failed", f"The file cannot be read ({type(fault).__name__}).")
-    return Ledger.objects.filter(finished_at=None).exists()
+    return is_any_waiting()
+
+
+def is_any_waiting() -> bool:
+    """Whether any ledger was not read to its end."""
+    return Ledger.objects.filter(state__in=UNREAD).exists()
 
 
 def _match(ledger: Ledger, until: float) -> None:
@@ -154,10 +105,27 @@ def _uploaded(ledger: Ledger) -> Iterator[tuple[list[Any], str]]:
     written = format_of(ledger.place)
     if written is None:
         return
-    with (folder() / ledger.place).open(encoding="utf-8", errors="replace", newline="") as file:
-        rows = itertools.islice(rows_of(file, written), ledger.rows, None)
-        while batch := list(itertools.islice(rows, BATCH)):
-            yield batch, ""
+    with (folder() / ledger.place).open("rb") as file:
+        rows = rows_of(file, written, int(ledger.cursor or 0))
+        for batch in _batches(rows):
+            yield [row for row, _ in batch], str(batch[-1][1])
+
+
+def _batches(rows: Iterator[tuple[Any, int]]) -> Iterator[list[tuple[Any, int]]]:
+    """Group rows. What was read before the file broke is a batch, too."""
+    batch: list[tuple[Any, int]] = []
+    try:
+        for row in rows:
+            batch.append(row)
+            if len(batch) == BATCH:
+                yield batch
+                batch = []
+    except BrokenFile:
+        if batch:
+            yield batch
+        raise
+    if batch:
+        yield batch
 
 
 def _fetched(ledger: Ledger) -> Iterator[tuple[list[Any], str]]:

@@ -7,26 +7,22 @@ propose a compensation in the same transaction. An escape is written under the l
 
 from __future__ import annotations
 
-import json
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from django.db import connection
 
-from fencing.models import Action as ActionRow
+from fencing.gateway.ledger_lookups import Found, Row, contradicted, incidents_of, look_up, stored_actions, whose
 from fencing.models import Incident, ObservedEffect
 from fencing.models.facts import lookup_of, read_clock, resources_touched
-from fencing.models.intents import MAY_BE_OUT
 from fencing.models.registry import current_registry, registry_at
-from fencing.protocol import compensations, ledgers
+from fencing.protocol import compensations
 from fencing.protocol.actions import Action, read_action
 from fencing.protocol.answers import CREATED, OK, Answer, Result
 from fencing.protocol.callers import Caller
 from fencing.protocol.errors import Code, Refusal
-from fencing.protocol.ledgers import Match, Matched, Seen, Wanted
+from fencing.protocol.ledgers import Match, Matched, Wanted
 from fencing.protocol.moments import read_moment
 from fencing.protocol.policies import Policy
 from fencing.protocol.strict_json import Json
@@ -36,125 +32,6 @@ from fencing.services.writes import Writes, in_transaction
 
 # The lock that every admission shares, and a freeze holds alone (L10).
 ADMISSIONS_WAIT = "SELECT pg_advisory_xact_lock(112641513454181)"
-
-# Deliveries by key, newest intent first; and by payload, oldest first, as many as rows ask for it. What may have
-# happened is what did not end in another way.
-_MAY_BE_OUT = MAY_BE_OUT.replace("delivery.id", "d.id")
-_HAS_EFFECT = "EXISTS (SELECT FROM fencing_observedeffect e WHERE e.intent_id = d.intent_id AND e.match = 'intent')"
-BY_KEY = f"""
-SELECT asked.key, d.id, d.intent_id, d.run_id, a.tool, d.payload_id, d.may_be_out, {_HAS_EFFECT}
-FROM unnest(%s::text[]) AS asked(key)
-JOIN LATERAL (
-    SELECT d.id, d.intent_id, d.run_id, d.payload_id, {_MAY_BE_OUT} AS may_be_out
-    FROM fencing_delivery d WHERE d.idempotency_key = asked.key
-    ORDER BY 5 DESC, d.number DESC LIMIT 1
-) d ON true
-JOIN fencing_action a ON a.payload_digest = d.payload_id
-"""  # noqa: S608 - parts of our own
-BY_PAYLOAD = f"""
-SELECT asked.digest, d.id, d.intent_id, d.run_id, a.tool, d.payload_id, true, false
-FROM unnest(%s::text[], %s::int[]) AS asked(digest, many)
-JOIN fencing_action a ON a.payload_digest = asked.digest
-JOIN LATERAL (
-    SELECT d.id, d.intent_id, d.run_id, d.payload_id, d.admitted_at
-    FROM fencing_delivery d
-    WHERE d.payload_id = asked.digest AND {_MAY_BE_OUT} AND NOT {_HAS_EFFECT}
-      -- One try of each intent is enough: the first that may have done it.
-      AND NOT EXISTS (SELECT FROM fencing_delivery f
-        WHERE f.intent_id = d.intent_id AND f.number < d.number AND {MAY_BE_OUT.replace("delivery.id", "f.id")})
-    ORDER BY d.admitted_at LIMIT asked.many
-) d ON true
-ORDER BY d.admitted_at
-"""  # noqa: S608 - parts of our own
-
-
-# The same for deliveries of compensations (P5). A ledger row of one names no intent; which have one already is told by
-# their keys, and of a payload by how many rows there are.
-_UNDOING_OUT = """NOT EXISTS (SELECT FROM fencing_compensationoutcome o WHERE o.delivery_id = d.id AND o.is_effective
-    AND o.outcome IN ('failed', 'busy', 'not_sent', 'not_happened')
-    AND NOT EXISTS (SELECT FROM fencing_compensationoutcome p
-      WHERE p.delivery_id = d.id AND p.is_effective AND p.outcome = 'succeeded'))"""
-UNDOING_BY_KEY = f"""
-SELECT asked.key, d.id, d.compensation_id, d.run_id, a.tool, d.payload_id, d.may_be_out,
-    EXISTS (SELECT FROM fencing_observedeffect e WHERE e.idempotency_key = asked.key AND e.match = 'compensation')
-FROM unnest(%s::text[]) AS asked(key)
-JOIN LATERAL (
-    SELECT d.id, d.compensation_id, c.run_id, d.payload_id, {_UNDOING_OUT} AS may_be_out
-    FROM fencing_compensationdelivery d JOIN fencing_compensation c ON c.id = d.compensation_id
-    WHERE d.idempotency_key = asked.key ORDER BY 5 DESC, d.number DESC LIMIT 1
-) d ON true
-JOIN fencing_action a ON a.payload_digest = d.payload_id
-"""  # noqa: S608 - parts of our own
-UNDOING_BY_PAYLOAD = f"""
-SELECT asked.digest, d.id, d.compensation_id, d.run_id, a.tool, d.payload_id, true, false
-FROM unnest(%s::text[], %s::int[]) AS asked(digest, many)
-JOIN fencing_action a ON a.payload_digest = asked.digest
-JOIN LATERAL (
-    SELECT d.id, d.compensation_id, c.run_id, d.payload_id, d.admitted_at
-    FROM fencing_compensation c JOIN fencing_compensationdelivery d ON d.compensation_id = c.id
-    WHERE c.payload_id = asked.digest AND d.payload_id = asked.digest AND {_UNDOING_OUT}
-    ORDER BY d.admitted_at LIMIT asked.many
-    OFFSET (SELECT count(*) FROM fencing_observedeffect e WHERE e.digest = asked.digest AND e.match = 'compensation')
-) d ON true
-ORDER BY d.admitted_at
-"""  # noqa: S608 - parts of our own
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """A ledger row that could be read. `action` is None where the ledger tells a digest or a key alone."""
-
-    request: ObserveEffect
-    action: Action | None
-    digest: str | None
-    occurred_at: datetime | None
-
-    @property
-    def place(self) -> tuple[str, str]:
-        """Its identity: the tool, and the tool's own id."""
-        return (self.request.tool, self.request.external_id)
-
-    @property
-    def seen(self) -> Seen:
-        """The row as the pure core knows it."""
-        return Seen(tool=self.request.tool, digest=self.digest, key=self.request.idempotency_key)
-
-
-@dataclass(slots=True)
-class Found:
-    """What is on record about the rows of one batch, and what the batch itself adds to it."""
-
-    rows: dict[tuple[str, str], ObservedEffect]
-    by_key: dict[str, Wanted]
-    by_payload: dict[str, list[Wanted]]
-    runs: dict[str, str | None]
-    """Runs of the intents and compensations, by id."""
-
-    def match_all(self, rows: Sequence[Row]) -> dict[tuple[str, str], Matched]:
-        """Match the rows that are new, one after the other: two of them never take the same delivery."""
-        matched: dict[tuple[str, str], Matched] = {}
-        for row in rows:
-            if row.place not in self.rows and row.place not in matched:
-                matched[row.place] = self._match(row)
-        return matched
-
-    def _match(self, row: Row) -> Matched:
-        key = row.request.idempotency_key
-        of_payload = self.by_payload.get(row.digest or "", [])
-        matched = ledgers.match(row.seen, of_key=self.by_key.get(key or ""), of_payload=of_payload)
-        if matched.match in (Match.INTENT, Match.COMPENSATION) and matched.wanted is not None:
-            self._take(matched.wanted)
-        return matched
-
-    def _take(self, taken: Wanted) -> None:
-        def marked(each: Wanted) -> Wanted:
-            return _with_effect(each) if _whose(each) == _whose(taken) else each
-
-        for key, each in self.by_key.items():
-            if _whose(each) == _whose(taken):
-                self.by_key[key] = _with_effect(each)
-        if taken.digest in self.by_payload:
-            self.by_payload[taken.digest] = [marked(each) for each in self.by_payload[taken.digest]]
 
 
 def observe_effects(
@@ -176,7 +53,7 @@ def _observe(requests: Sequence[ObserveEffect], caller: Caller, source: str) -> 
             cursor.execute(ADMISSIONS_WAIT)
         found = look_up(rows)  # what was admitted while this waited is what it may belong to
         matched = found.match_all(rows)
-    observer = _Observer(found, matched, registry, writes, source)
+    observer = _Observer(rows, found, matched, registry, writes, source)
     results: list[Result] = [observer.take(each) if isinstance(each, Row) else each for each in read]
     writes.send()
     return results
@@ -224,73 +101,34 @@ def _moment(text: str | None) -> datetime | Refusal | None:
     return Refusal(code=Code.INVALID_VALUE, detail=detail, pointer="/occurred_at")
 
 
-def look_up(rows: Sequence[Row]) -> Found:
-    """Read what is on record about ledger rows: themselves, and the deliveries that they may belong to."""
-    known = ObservedEffect.objects.filter(
-        tool__in={row.request.tool for row in rows}, external_id__in={row.request.external_id for row in rows}
-    )
-    keys = sorted({row.request.idempotency_key for row in rows if row.request.idempotency_key is not None})
-    asked = Counter(row.digest for row in rows if row.request.idempotency_key is None and row.digest is not None)
-    by_key: dict[str, Wanted] = {}
-    by_payload: dict[str, list[Wanted]] = {}
-    runs: dict[str, str | None] = {}
-    with connection.cursor() as cursor:
-        if keys:
-            cursor.execute(BY_KEY, [keys])
-            for key, *told in cursor.fetchall():
-                by_key[key] = _wanted(told, runs)
-            cursor.execute(UNDOING_BY_KEY, [keys])
-            for key, *told in cursor.fetchall():
-                by_key[key] = _wanted(told, runs, is_undoing=True)
-        if asked:
-            cursor.execute(BY_PAYLOAD, [list(asked), list(asked.values())])
-            for digest, *told in cursor.fetchall():
-                by_payload.setdefault(digest, []).append(_wanted(told, runs))
-            cursor.execute(UNDOING_BY_PAYLOAD, [list(asked), list(asked.values())])
-            for digest, *told in cursor.fetchall():
-                by_payload.setdefault(digest, []).append(_wanted(told, runs, is_undoing=True))
-    return Found(
-        rows={(row.tool, row.external_id): row for row in known}, by_key=by_key, by_payload=by_payload, runs=runs
-    )
-
-
-def _whose(wanted: Wanted) -> str | None:
-    return wanted.intent or wanted.compensation
-
-
-def _wanted(told: Sequence[Any], runs: dict[str, str | None], *, is_undoing: bool = False) -> Wanted:
-    delivery, whose, run, tool, digest, may_be_out, has_effect = told
-    runs[str(whose)] = None if run is None else str(run)
-    return Wanted(
-        tool=tool,
-        digest=digest,
-        delivery=str(delivery),
-        intent=None if is_undoing else str(whose),
-        compensation=str(whose) if is_undoing else None,
-        may_be_out=may_be_out,
-        has_effect=has_effect,
-    )
-
-
-def _with_effect(wanted: Wanted) -> Wanted:
-    return replace(wanted, has_effect=True)
-
-
 class _Observer:
     """Takes the rows of one batch, one after the other."""
 
     def __init__(
-        self, found: Found, matched: Mapping[tuple[str, str], Matched], registry: int, writes: Writes, source: str
+        self,
+        rows: Sequence[Row],
+        found: Found,
+        matched: Mapping[tuple[str, str], Matched],
+        registry: int,
+        writes: Writes,
+        source: str,
     ) -> None:
         self.found, self.matched, self.registry, self.writes, self.source = found, matched, registry, writes, source
         self.now = read_clock()
         self.taken: dict[tuple[str, str], tuple[Row, dict[str, Any]]] = {}
+        # Asked for all rows at once: a batch takes as many statements as one row does.
+        self.incidents = incidents_of(found.rows.values())
+        wanted = [each.wanted for each in matched.values() if each.wanted is not None]
+        told = [row.digest for row in rows if row.action is None and row.digest is not None]
+        self.actions = stored_actions({*told, *(each.digest for each in wanted)})
+        doubtful = [each.wanted for each in matched.values() if each.contradicts and each.wanted is not None]
+        self.contradicted = contradicted(each.intent for each in doubtful if each.intent is not None)
 
     def take(self, row: Row) -> Result:
         """Record one row, or find that it is on record."""
         before = self.found.rows.get(row.place)
         if before is not None:
-            return self._again(row, _body_of(before), digest=before.digest, key=before.idempotency_key)
+            return self._again(row, self._body_of(before), digest=before.digest, key=before.idempotency_key)
         if row.place in self.taken:
             first, body = self.taken[row.place]
             return self._again(row, body, digest=first.digest, key=first.request.idempotency_key)
@@ -311,10 +149,10 @@ class _Observer:
     def _record(self, row: Row, matched: Matched) -> dict[str, Any]:
         wanted = matched.wanted
         intent = None if wanted is None else wanted.intent
-        run = None if wanted is None else self.found.runs[_whose(wanted) or ""]
+        run = None if wanted is None else self.found.runs[whose(wanted) or ""]
         if row.action is not None:
             self.writes.action(row.action)
-        action = _action_of(row, wanted)
+        action = self._action_of(row, wanted)
         resources = resources_touched(action, self.registry)
         is_wrong = matched.match in (Match.ESCAPE, Match.DOUBLED)
         effect = self.writes.insert(
@@ -390,8 +228,9 @@ class _Observer:
 
     def _contradicted(self, intent: str, run: str | None, effect: str, resources: list[str]) -> str | None:
         """Page people: the ledger shows what is on record as not having happened."""
-        if Incident.objects.filter(kind="outcome_conflict", intent_id=intent, state="open").exists():
+        if intent in self.contradicted:
             return None
+        self.contradicted.add(intent)
         note = "The tool's ledger shows this effect, and what is on record says that it did not happen."
         columns = {"run_id": run, "intent_id": intent, "effect_id": effect, "note": note, "resources": resources}
         incident = self.writes.insert("incident", kind="outcome_conflict", state="open", opened_at=self.now, **columns)
@@ -399,26 +238,19 @@ class _Observer:
         self.writes.audit("open_incident", "incident", incident, after=after)
         return incident
 
+    def _action_of(self, row: Row, wanted: Wanted | None) -> Action | None:
+        """The action of a ledger row: its own, else the one that is stored under its digest."""
+        digest = row.digest or (None if wanted is None else wanted.digest)
+        return row.action or (None if digest is None else self.actions.get(digest))
+
+    def _body_of(self, effect: ObservedEffect) -> dict[str, Any]:
+        return {
+            "effect": str(effect.id),
+            "match": effect.match,
+            "intent": None if effect.intent_id is None else str(effect.intent_id),
+            "incident": self.incidents.get(str(effect.id)),
+        }
+
 
 def _needed(definition: ToolDefinition | None) -> int:
     return (Policy() if definition is None else definition.policy).compensation_approvals
-
-
-def _action_of(row: Row, wanted: Wanted | None) -> Action | None:
-    """The action of a ledger row: its own, else the one that is stored under its digest."""
-    if row.action is not None:
-        return row.action
-    digest = row.digest or (None if wanted is None else wanted.digest)
-    stored = None if digest is None else ActionRow.objects.filter(payload_digest=digest).first()
-    action = None if stored is None else read_action(json.loads(bytes(stored.canonical)))
-    return None if isinstance(action, Refusal) else action
-
-
-def _body_of(effect: ObservedEffect) -> dict[str, Any]:
-    incident = Incident.objects.filter(effect=effect).values_list("id", flat=True).first()
-    return {
-        "effect": str(effect.id),
-        "match": effect.match,
-        "intent": None if effect.intent_id is None else str(effect.intent_id),
-        "incident": None if incident is None else str(incident),
-    }

@@ -25,17 +25,16 @@ _looked: list[float] = [-LOOK_S]
 
 def work() -> int:
     """Look, ask and send until nothing is due; give how many tries were made."""
-    looked = -LOOK_S
-
-    def meanwhile() -> None:
-        nonlocal looked
-        if time.monotonic() - looked >= LOOK_S:
-            looked = time.monotonic()
-            look()
-        spread_due()
-
+    until, tries = time.monotonic() + RUN_S, 0
     with once("notify"):
-        return tell_due(_pool(), meanwhile=meanwhile, until=time.monotonic() + RUN_S)
+        look()
+        while time.monotonic() < until:
+            spread_due()
+            made = tell_due(_pool())
+            tries += made
+            if not made:
+                break
+    return tries
 
 
 def look() -> None:

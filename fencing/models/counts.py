@@ -9,11 +9,11 @@ Both are derived. `plain_counts` counts the facts; `manage.py recompute` compare
 | name | counts | by hour of |
 | --- | --- | --- |
 | `step:<phase>` | steps that are decided: committed, rejected, exempt | the decision |
-| `intent:settled` | intents that succeeded or failed | |
+| `intent:<state>:<tool>` | intents that succeeded or failed | |
 | `commit`, `commit:grant`, `commit:both` | commits, those under a grant, those to which agreement was added (F7) | |
 | `commit:divergent`, `commit:correlated` | what was found when a commit was added up (I1, F10) | |
 | `delivery`, `delivery:repeated` | deliveries, and those that are not the first try | |
-| `effect:<match>` | rows of tools' ledgers, by what they were found to be (L8) | |
+| `effect:<match>:<tool>` | rows of tools' ledgers, by what they were found to be (L8) | |
 | `side_log:<kind>:<reason>` | rows of the side log | the row |
 | `acknowledged` | rows of it that a person acknowledged | |
 | `grade` | grades that were published | |
@@ -31,7 +31,8 @@ from django.db import models
 
 from fencing.models import triggers
 
-NAME_LENGTH: Final = 90
+# The name of a tool is part of some.
+NAME_LENGTH: Final = 240
 DECIDED: Final = "('committed', 'rejected', 'exempt')"
 SETTLED: Final = "('succeeded', 'failed')"
 # The hour of a total that holds all hours.
@@ -96,8 +97,8 @@ INTENTS: Final = counted_states(
     "intents_counted",
     ("state",),
     SETTLED,
-    moved("'intent:settled'", "NULL", "-1"),
-    moved("'intent:settled'", "NULL", "1"),
+    moved("'intent:' || OLD.state || ':' || coalesce(OLD.tool, '')", "NULL", "-1"),
+    moved("'intent:' || NEW.state || ':' || coalesce(NEW.tool, '')", "NULL", "1"),
 )
 COMMITS: Final = counted_rows("commits_counted", "SELECT 'commit', NULL, 1, id FROM fresh")
 AUTHORITIES: Final = triggers.Counting(
@@ -117,7 +118,7 @@ SIDE_LOG: Final = counted_rows(
     " FROM fresh GROUP BY 1, 2",
 )
 EFFECTS: Final = counted_rows(
-    "effects_counted", "SELECT 'effect:' || match, NULL, count(*), NULL FROM fresh GROUP BY 1"
+    "effects_counted", "SELECT 'effect:' || match || ':' || tool, NULL, count(*), NULL FROM fresh GROUP BY 1"
 )
 ACKNOWLEDGED: Final = counted_rows(
     "acknowledged_counted", "SELECT 'acknowledged', NULL, count(*), NULL FROM fresh HAVING count(*) > 0"

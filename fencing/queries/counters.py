@@ -33,8 +33,6 @@ _RUNNING: Final = (
     "commit:both",
     "commit:divergent",
     "commit:correlated",
-    "intent:settled",
-    *_EFFECTS,
     "grade",
     "grade:mixed",
     "fragment:superseded",
@@ -98,10 +96,17 @@ def _read() -> dict[str, int]:
     count: dict[str, int] = dict(zip(_LIVE, live, strict=True))
     running: dict[str, int] = json.loads(counted)
     count |= {name: running.get(name, 0) for name in _RUNNING}
+    # Of these there is a count for each tool.
+    count |= {name: _over_tools(running, name) for name in ("intent:succeeded", "intent:failed", *_EFFECTS)}
+    count["intent:settled"] = count["intent:succeeded"] + count["intent:failed"]
     count["deliveries"] = running.get("delivery", 0) + running.get("delivery:repeated", 0)
     count["repeated_deliveries"] = running.get("delivery:repeated", 0)
     logged = {tuple(name.split(":")[1:]): by for name, by in running.items() if name.startswith(f"{_SIDE_LOG}:")}
     return count | _side_log(logged) | {"unacknowledged": sum(logged.values()) - running.get("acknowledged", 0)}
+
+
+def _over_tools(running: Mapping[str, int], name: str) -> int:
+    return sum(by for each, by in running.items() if each.startswith(f"{name}:"))
 
 
 def _side_log(logged: Mapping[tuple[str, ...], int]) -> dict[str, int]:

@@ -100,7 +100,8 @@ BEGIN
   SELECT 'step:' || s.phase, to_timestamp(floor(extract(epoch FROM s.decided_at) / 3600) * 3600), count(*)
     FROM fencing_step s WHERE s.phase IN ('committed', 'rejected', 'exempt') GROUP BY 1, 2;
   RETURN QUERY
-  SELECT 'intent:settled', NULL::timestamptz, count(*) FROM fencing_intent i WHERE i.state IN ('succeeded', 'failed');
+  SELECT 'intent:' || i.state || ':' || coalesce(i.tool, ''), NULL::timestamptz, count(*)
+    FROM fencing_intent i WHERE i.state IN ('succeeded', 'failed') GROUP BY 1;
   RETURN QUERY
   SELECT v.name, NULL::timestamptz, v.count FROM (
     SELECT count(*) AS all_of_them,
@@ -118,7 +119,8 @@ BEGIN
   SELECT 'side_log:' || l.kind || ':' || l.reason,
       to_timestamp(floor(extract(epoch FROM l.recorded_at) / 3600) * 3600), count(*)
     FROM fencing_sidelogrow l GROUP BY 1, 2;
-  RETURN QUERY SELECT 'effect:' || e.match, NULL::timestamptz, count(*) FROM fencing_observedeffect e GROUP BY 1;
+  RETURN QUERY SELECT 'effect:' || e.match || ':' || e.tool, NULL::timestamptz, count(*)
+    FROM fencing_observedeffect e GROUP BY 1;
   RETURN QUERY SELECT 'acknowledged', NULL::timestamptz, count(*) FROM fencing_acknowledgement a;
   RETURN QUERY SELECT 'grade', NULL::timestamptz, count(*) FROM fencing_grade g;
   RETURN QUERY SELECT 'grade:' || f.flaw, NULL::timestamptz, count(*) FROM fencing_gradefinding f
