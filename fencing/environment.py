@@ -17,7 +17,7 @@ Read once by `settings.py`. Standard library only, no side effects.
 | `FENCE_HOSTS` | host names that are answered, with commas | this machine's loopback names |
 | `FENCE_TRUSTED_ORIGINS` | origins that forms may come from, with commas | none |
 | `FENCE_BEHIND_PROXY` | `1` where a proxy sets `X-Forwarded-Proto` | 0 |
-| `FENCE_TOOL_HOSTS` | hosts of push tools that may be plain http, and on this machine or in a private network | none |
+| `FENCE_TOOL_HOSTS` | hosts of push tools that may be plain http, and private | none; 127.0.0.1 for workers of `up` |
 | `FENCE_CREDENTIALS` | folder with a file for each credential of a push tool | `credentials` in the data folder |
 | `FENCE_CREDENTIAL_<NAME>` | one credential, other characters as `_`; the file comes first | none |
 | `FENCE_SILENCE_S` | seconds without a vote after which a path that is wanted is called silent | 60 |

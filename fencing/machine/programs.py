@@ -10,6 +10,8 @@ from fencing.machine.folder import DataFolder
 TOP = Path(__file__).resolve().parent.parent.parent
 WEB_MODULE = "fencing.machine.web"
 QUEUES = ("fence", "deliver", "default", "notify")
+# Where the demonstration's push tool serves. Workers alone may call it: who registers a tool is told otherwise still.
+TOOL_HOSTS = "127.0.0.1"
 WILDCARDS = ("0.0.0.0", "::")  # noqa: S104 (compared, not bound)
 ROLE_VARIABLES = {
     "owner": "DATABASE_URL",
@@ -42,11 +44,13 @@ def web(folder: DataFolder, environment: Mapping[str, str], host: str, port: int
 
 def worker(folder: DataFolder, environment: Mapping[str, str], queue: str) -> Program:
     """Return the worker of `queue`."""
+    variables = for_role(environment, "fencer")
+    variables.setdefault("FENCE_TOOL_HOSTS", TOOL_HOSTS)
     return Program(
         name=f"worker {queue}",
         command=[sys.executable, str(TOP / "manage.py"), "work", queue],
         log=folder.log(f"worker-{queue}"),
-        environment=for_role(environment, "fencer"),
+        environment=variables,
         folder=TOP,
         # It ends its job first.
         stop_s=15.0,

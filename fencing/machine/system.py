@@ -148,4 +148,5 @@ class System:
 
     def _write_run(self, servers: Servers) -> None:
         web: Any = next((each.child.pid for each in self.supervisor.watched if each.child.program.name == "web"), None)
-        self._folder.write_run(servers.describe(Kind.UP, address=self.base_url, web=web))
+        tool_hosts: Any = self._environment.get("FENCE_TOOL_HOSTS", programs.TOOL_HOSTS)
+        self._folder.write_run(servers.describe(Kind.UP, address=self.base_url, web=web, tool_hosts=tool_hosts))

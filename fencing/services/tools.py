@@ -59,13 +59,16 @@ class LoadReport:
     waiting: tuple[WaitingTool, ...] = ()
 
 
-def load_definitions(definitions: Sequence[object], caller: Caller, *, reason: str = "") -> LoadReport | Refusal:
+def load_definitions(
+    definitions: Sequence[object], caller: Caller, *, reason: str = "", plain_http_hosts: frozenset[str] | None = None
+) -> LoadReport | Refusal:
     """Register tools, all of them or none.
 
     Refuses a definition that is not valid, a tool named twice and a compensator that is not registered. In production
     a change that weakens the fence waits for administrators; the others of the same file are current at once.
+    `plain_http_hosts` are those that the operator allows, unless they are named.
     """
-    wanted = _read(definitions)
+    wanted = _read(definitions, settings.FENCE_TOOL_HOSTS if plain_http_hosts is None else plain_http_hosts)
     if isinstance(wanted, Refusal):
         return wanted
     with transaction.atomic():
@@ -90,10 +93,10 @@ def load_definitions(definitions: Sequence[object], caller: Caller, *, reason: s
         return LoadReport(registry=current_registry(), changes=tuple(changes), waiting=tuple(waiting))
 
 
-def _read(definitions: Sequence[object]) -> dict[str, ToolDefinition] | Refusal:
+def _read(definitions: Sequence[object], hosts: frozenset[str]) -> dict[str, ToolDefinition] | Refusal:
     found: dict[str, ToolDefinition] = {}
     for index, value in enumerate(definitions):
-        definition = read_tool(value, plain_http_hosts=settings.FENCE_TOOL_HOSTS)  # type: ignore[arg-type]
+        definition = read_tool(value, plain_http_hosts=hosts)  # type: ignore[arg-type]
         if isinstance(definition, Refusal):
             return replace(definition, pointer=f"/{index}{definition.pointer or ''}")
         if definition.tool in found:

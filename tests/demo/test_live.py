@@ -12,6 +12,7 @@ from pathlib import Path as FilePath
 
 import fencing.demo
 from fencing.client import Path, Wanted
+from fencing.demo.faults import CASES
 from tests.live import TOP, LiveSystem, bare_environment, free_port
 
 DEMO = FilePath(fencing.demo.__file__).parent
@@ -47,6 +48,9 @@ def test_the_demo_ends_as_it_must_can_be_played_again_and_leaves_no_key(live_sys
         assert told.count("as it must, ") == 13, told
         assert "NOT" not in told
         assert "demo: all 13 scenes ended as they must" in told
+        assert told.count("  the same") == 13 + len(CASES), told
+        assert "1 happened as committed, 1 doubled" in told
+        assert "demo: each ended as it must; see " in told
     assert live_system.manage("demo", "--if-empty").stdout == ""
     query = "SELECT count(*) FROM fencing_credential WHERE name LIKE 'demo-%' AND revoked_at IS NULL"
     code = f"from django.db import connection as c; k = c.cursor(); k.execute({query!r}); print(k.fetchone()[0])"

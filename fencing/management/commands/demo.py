@@ -21,6 +21,7 @@ from fencing.client import Refused, Unreachable
 from fencing.demo import DemoKeys, NotAsItMustBe, play
 from fencing.environment import Mode
 from fencing.machine.folder import DataFolder
+from fencing.management import demo_push
 from fencing.management.commands.load_tools import load
 from fencing.management.demo_lanes import Graders, NotAsExpected, make_lanes
 from fencing.models import Run
@@ -55,7 +56,8 @@ class Command(BaseCommand):
             raise CommandError("the demo makes runs, keys and a person of its own: not in production mode")
         if options["if_empty"] and Run.objects.exists():
             return
-        base_url = options["base_url"] or DataFolder(path=Path(settings.FENCE_DATA)).read_run().get("address")
+        run = DataFolder(path=Path(settings.FENCE_DATA)).read_run()
+        base_url = options["base_url"] or run.get("address")
         if not base_url:
             raise CommandError("no `up` runs on this data folder; start one, or name a system with --base-url")
         _register_tools()
@@ -63,12 +65,16 @@ class Command(BaseCommand):
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
         # Its line for each request would stand between ours.
         logging.getLogger("httpx").setLevel(logging.WARNING)
-        self._play(base_url)
+        hosts = (
+            str(run.get("tool_hosts", "")).split(",") if base_url == run.get("address") else settings.FENCE_TOOL_HOSTS
+        )
+        self._play(base_url, may_call_here=demo_push.HOST in hosts)
 
-    def _play(self, base_url: str) -> None:
+    def _play(self, base_url: str, *, may_call_here: bool) -> None:
         with _keys() as keys:
             try:
                 play(base_url, keys, self.stdout)
+                self._fail(base_url, keys, may_call_here=may_call_here)
             except NotAsItMustBe as fault:
                 raise CommandError(f"the demo saw what must not be, {len(fault.faults)} times; see above") from fault
             except Unreachable as away:
@@ -76,6 +82,18 @@ class Command(BaseCommand):
             except Refused as refused:
                 raise CommandError(f"{base_url} is no system on this database: {refused}") from refused
         self._grade(base_url)
+
+    def _fail(self, base_url: str, keys: DemoKeys, *, may_call_here: bool) -> None:
+        """Let a push tool fail in each way, where the workers may call this machine."""
+        if not may_call_here:
+            self.stdout.write(f"demo: no push tool: FENCE_TOOL_HOSTS of that system does not name {demo_push.HOST}")
+            return
+        try:
+            for line in demo_push.fail(base_url, keys):
+                self.stdout.write(line)
+                self.stdout.flush()
+        except demo_push.NotAsExpected as fault:
+            raise CommandError(f"the push tool of the demo: {fault}") from fault
 
     def _grade(self, base_url: str) -> None:
         """Make three lanes of grades: published, incomplete and halted."""
