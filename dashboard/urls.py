@@ -67,6 +67,7 @@ urlpatterns: list[URLPattern] = [
     path("lanes", views.grades, name="grades"),
     path("lanes/<str:lane>", views.lane, name="lane"),
     path("lanes/<str:lane>/resume", views.resume_lane, name="resume_lane"),
+    path("lanes/<str:lane>/thresholds", views.set_thresholds, name="set_thresholds"),
     path("attempts/<str:attempt>", views.attempt, name="attempt"),
     path("attempts/<str:attempt>/<int:epoch>/<int:seq>", views.fragment, name="fragment"),
     path("authority", views.authority, name="authority"),

@@ -17,6 +17,8 @@ from fencing.services.requests import (
     RestartAttempt,
     ResumeLane,
     SendFragment,
+    SetThresholds,
+    Thresholds,
 )
 from tests.factories import fresh
 from tests.stories import Told, actor, told
@@ -75,3 +77,7 @@ class Marking:
 
     def resume(self, reason: str = "It was a drill.", seen: int | None = None) -> Told:
         return told(lanes.resume_lane(self.lane, ResumeLane(reason=reason), self.reviewer, seen=seen))
+
+    def ask(self, thresholds: Thresholds, reason: str = "for the launch", seen: int | None = None) -> Told:
+        request = SetThresholds(thresholds=thresholds, reason=reason)
+        return told(lanes.set_thresholds(self.lane, request, self.reviewer, seen=seen))

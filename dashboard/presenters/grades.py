@@ -13,6 +13,7 @@ from django.urls import reverse
 from dashboard.presenters.figures import HEIGHT, Figure, Spec, base_layout, figure
 from dashboard.presenters.marks import Mark, mark_of
 from dashboard.presenters.numbers import grouped, seconds
+from fencing.models import LaneThresholds
 from fencing.protocol.explain.grades import explain_attempt, explain_gate
 from fencing.protocol.explain.wording import Sentence
 from fencing.protocol.gate import Reading
@@ -102,6 +103,13 @@ def shown_lane(line: LaneLine) -> ShownLane:
 def lane_sentence(line: LaneLine) -> Sentence:
     """Say what the gate of a lane says."""
     return explain_gate(line.facts.reading())
+
+
+def asked_of(thresholds: LaneThresholds) -> dict[str, str]:
+    """What a form on a lane shows of what is asked, for a conflict to lay beside what is new (A5)."""
+    asked = {name.replace("_", " "): str(value) for name, value in thresholds.thresholds.items()}
+    by = thresholds.person.get_username() if thresholds.person else "its publisher"
+    return {"version": str(thresholds.version), **asked, "asked by": by, "why": thresholds.reason or "no reason"}
 
 
 def list_sentence(lanes: Sequence[ShownLane]) -> tuple[str, str]:

@@ -28,7 +28,7 @@ from dashboard.views.evidence import evidence, evidence_pack, reveal_evidence
 from dashboard.views.faults import forbidden, form_expired, not_found, server_error, too_many
 from dashboard.views.freezes import freeze, freezes, lift_freeze, set_freeze
 from dashboard.views.gallery import gallery
-from dashboard.views.grades import attempt, fragment, grades, lane, resume_lane
+from dashboard.views.grades import attempt, fragment, grades, lane, resume_lane, set_thresholds
 from dashboard.views.grant import approve_grant, grant, review_grant, revoke_grant
 from dashboard.views.grants import grants, reviews
 from dashboard.views.health import health
@@ -211,6 +211,7 @@ __all__ = [
     "set_freeze",
     "set_my_quiet_hours",
     "set_password",
+    "set_thresholds",
     "side_log",
     "side_log_file",
     "side_log_row",

@@ -14,6 +14,7 @@ from fencing.protocol.answers import OK, Answer, Result
 from fencing.protocol.callers import Caller
 from fencing.protocol.errors import Code, Refusal
 from fencing.protocol.objects import rfc3339
+from fencing.queries.sensitive import masked_for
 from fencing.services.requests import AdoptEffect
 from fencing.services.taking_back import move_intent
 from fencing.services.writes import Writes, in_transaction
@@ -41,7 +42,7 @@ def _adopt(intent_id: str, request: AdoptEffect, caller: Caller) -> Result:
     if isinstance(result, Refusal):
         writes.refuse(result, "effect", run=effect.run.name, tool=effect.intent.row["tool"])
     writes.send()
-    return _with_body(result, str(known))
+    return _with_body(result, str(known), caller)
 
 
 def _judge(effect: Effect, request: AdoptEffect, writes: Writes) -> Result:
@@ -134,11 +135,11 @@ def _adopted(
     return Answer(status=OK, body={"id": effect.intent.id})
 
 
-def _with_body(result: Result, intent_id: str) -> Result:
+def _with_body(result: Result, intent_id: str, caller: Caller) -> Result:
     if isinstance(result, Refusal):
         return result
     found = Intent.objects.select_related("run", "payload").prefetch_related("commits__payload").filter(id=intent_id)
-    body = intent_bodies(list(found), Facts.of_intents([intent_id]))[0]
+    body = masked_for(caller, intent_bodies(list(found), Facts.of_intents([intent_id])))[0]
     return Answer(status=result.status, body={**body, **result.body})
 
 

@@ -17,7 +17,7 @@ from fencing.protocol.callers import Caller
 from fencing.protocol.compensations import Cause, State
 from fencing.protocol.errors import Code, Refusal
 from fencing.protocol.intents import Kind
-from fencing.queries.compensations import compensation_bodies, rows_to_show
+from fencing.queries.compensations import compensation_body
 from fencing.services import undoing as following
 from fencing.services.requests import (
     ApproveCompensation,
@@ -67,14 +67,13 @@ def _acted(compensation_id: str, caller: Caller, judge: Callable[[Act], Result])
         if isinstance(result, Refusal):
             writes.refuse(result, "compensation", **act.subject)
     writes.send()
-    return _with_body(result, compensation_id)
+    return _with_body(result, compensation_id, caller)
 
 
-def _with_body(result: Result, compensation_id: str) -> Result:
+def _with_body(result: Result, compensation_id: str, caller: Caller) -> Result:
     if isinstance(result, Refusal):
         return result
-    body = compensation_bodies(list(rows_to_show().filter(pk=compensation_id)))[0]
-    return Answer(status=result.status, body={**body, **result.body})
+    return Answer(status=result.status, body={**compensation_body(compensation_id, caller), **result.body})
 
 
 def _person(act: Act) -> int:
@@ -245,7 +244,7 @@ def _ask(request: AskCompensation, caller: Caller) -> Result:
         if isinstance(result, Refusal):
             writes.refuse(result, "compensation")
     writes.send()
-    return _with_body(result, str(result.body["id"])) if isinstance(result, Answer) else result
+    return _with_body(result, str(result.body["id"]), caller) if isinstance(result, Answer) else result
 
 
 def _ask_about(request: AskCompensation, writes: Writes) -> Result:

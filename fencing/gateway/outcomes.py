@@ -16,6 +16,7 @@ from fencing.protocol.answers import OK, Answer, Result
 from fencing.protocol.callers import SYSTEM, Caller
 from fencing.protocol.canonical import canonical_bytes
 from fencing.protocol.errors import Code, Refusal
+from fencing.queries.sensitive import masked_for
 from fencing.services import straight
 from fencing.services.requests import ReportOutcome, ResolveIntent
 from fencing.services.writes import Writes, in_transaction
@@ -44,7 +45,7 @@ def _report_outcomes(requests: Sequence[ReportOutcome], caller: Caller) -> list[
     facts = lock_effects(sorted({str(each.intent_id) for each in found if each is not None}))
     results = [_report(request, delivery, facts, writes) for request, delivery in zip(requests, found, strict=True)]
     writes.send()
-    return _with_bodies(results)
+    return _with_bodies(results, caller)
 
 
 def _deliveries(requests: Sequence[ReportOutcome]) -> dict[uuid.UUID, Delivery]:
@@ -105,13 +106,14 @@ def _note_repetition(
         )
 
 
-def _with_bodies(results: Sequence[Result]) -> list[Result]:
-    """Complete answers with the intents as they stand after everything was written."""
+def _with_bodies(results: Sequence[Result], caller: Caller) -> list[Result]:
+    """Complete answers with the intents as they stand after everything was written, as the caller may read them."""
     ids = sorted({str(result.body["id"]) for result in results if isinstance(result, Answer)})
     if not ids:
         return list(results)
     found = Intent.objects.select_related("run", "payload").prefetch_related("commits__payload").filter(id__in=ids)
-    bodies = {body["id"]: body for body in intent_bodies(list(found), Facts.of_intents(ids))}
+    shown = masked_for(caller, intent_bodies(list(found), Facts.of_intents(ids)))
+    bodies = {body["id"]: body for body in shown}
     return [
         Answer(status=result.status, body={**bodies[str(result.body["id"])], **result.body})
         if isinstance(result, Answer)
@@ -139,7 +141,7 @@ def _resolve_intent(intent_id: str, request: ResolveIntent, caller: Caller) -> R
     if isinstance(result, Refusal):
         writes.refuse(result, "outcome", run=effect.run.name, tool=effect.intent.row["tool"])
     writes.send()
-    return _with_bodies([result])[0]
+    return _with_bodies([result], caller)[0]
 
 
 def _resolve(effect: Effect, request: ResolveIntent) -> Result:

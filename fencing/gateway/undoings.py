@@ -25,7 +25,7 @@ from fencing.protocol.errors import Code, Refusal
 from fencing.protocol.freezes import check_frozen
 from fencing.protocol.intents import Kind
 from fencing.protocol.objects import outcome_object, rfc3339
-from fencing.queries.compensations import compensation_bodies, rows_to_show
+from fencing.queries.compensations import compensation_body
 from fencing.services import signing
 from fencing.services.requests import Admit, ReportOutcome
 from fencing.services.writes import Writes, in_transaction
@@ -232,8 +232,7 @@ def _report(request: ReportOutcome, caller: Caller) -> Result:
     writes.send()
     if isinstance(result, Refusal):
         return result
-    body = compensation_bodies(list(rows_to_show().filter(pk=row.compensation_id)))[0]
-    return Answer(status=result.status, body={**body, **result.body})
+    return Answer(status=result.status, body={**compensation_body(row.compensation_id, caller), **result.body})
 
 
 def _recorded(act: Act, row: CompensationDelivery, request: ReportOutcome) -> Result:

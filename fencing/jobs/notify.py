@@ -25,16 +25,17 @@ _looked: list[float] = [-LOOK_S]
 
 def work() -> int:
     """Look, ask and send until nothing is due; give how many tries were made."""
-    until, tries = time.monotonic() + RUN_S, 0
+    looked = -LOOK_S
+
+    def meanwhile() -> None:
+        nonlocal looked
+        if time.monotonic() - looked >= LOOK_S:
+            looked = time.monotonic()
+            look()
+        spread_due()
+
     with once("notify"):
-        look()
-        while time.monotonic() < until:
-            spread_due()
-            made = tell_due(_pool())
-            tries += made
-            if not made:
-                break
-    return tries
+        return tell_due(_pool(), meanwhile=meanwhile, until=time.monotonic() + RUN_S)
 
 
 def look() -> None:

@@ -15,6 +15,7 @@ from fencing.protocol.callers import Caller, Role
 from fencing.protocol.errors import Code, Refusal
 from fencing.protocol.objects import rfc3339
 from fencing.queries.pages import Filters, Page, keep
+from fencing.queries.sensitive import masked_for
 
 Object = dict[str, Any]
 COLUMNS: Final = {"state": "state", "cause": "cause", "run": "run__name", "tool": "tool"}
@@ -28,7 +29,7 @@ def list_compensations(filters: Filters, page: Page, caller: Caller) -> tuple[li
     if "resource" in filters:
         rows = rows.filter(resources__contains=[filters["resource"]])
     found, following = page.of(rows, at="proposed_at")
-    return compensation_bodies(found), following
+    return masked_for(caller, compensation_bodies(found)), following
 
 
 def get_compensation(compensation_id: str, caller: Caller) -> Object | Refusal:
@@ -39,7 +40,7 @@ def get_compensation(compensation_id: str, caller: Caller) -> Object | Refusal:
         row = None
     if row is None:
         return Refusal(code=Code.NOT_FOUND, detail=f"There is no compensation {compensation_id}.")
-    return compensation_bodies([row])[0]
+    return masked_for(caller, compensation_bodies([row]))[0]
 
 
 def compensation_bodies(found: Sequence[Compensation]) -> list[Object]:
@@ -89,6 +90,11 @@ def _held_by(found: Sequence[Compensation]) -> dict[Any, str]:
         return {}
     claims = Claim.objects.filter(intent_id__in=held, state="open").order_by("claimed_at")
     return dict(claims.values_list("intent_id", "step__name"))
+
+
+def compensation_body(compensation_id: str | uuid.UUID, caller: Caller) -> Object:
+    """The object of one that is there, as it stands, for whom it is shown to."""
+    return masked_for(caller, compensation_bodies(list(rows_to_show().filter(pk=compensation_id))))[0]
 
 
 def rows_to_show() -> QuerySet[Compensation]:

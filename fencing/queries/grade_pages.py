@@ -62,11 +62,11 @@ class LaneLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LanePage:
-    """Everything about one lane."""
+    """Everything about one lane; `versions` are those of its thresholds, the one that counts first."""
 
     now: datetime
     line: LaneLine
-    thresholds: LaneThresholds
+    versions: tuple[LaneThresholds, ...]
     spend: tuple[Money, ...]
     events: tuple[LaneEvent, ...]
     readings: tuple[GateReading, ...]
@@ -143,13 +143,12 @@ def read_lane_page(name: str) -> LanePage | None:
     if lane is None:
         return None
     (line,) = _lines([lane])
-    log = SideLogRow.objects.select_related("by").filter(lane=name).order_by("-recorded_at", "-id")
+    log = SideLogRow.objects.select_related("by", "person").filter(lane=name).order_by("-recorded_at", "-id")
+    versions = lane.versions.select_related("person", "by").filter(version__lte=lane.thresholds_version)
     return LanePage(
         now=read_clock(),
         line=line,
-        thresholds=LaneThresholds.objects.select_related("person", "by").get(
-            lane=lane, version=lane.thresholds_version
-        ),
+        versions=tuple(versions.order_by("-version")[:MOST_EVENTS]),
         spend=_money("attempt.lane_id = ANY (%s)", [[lane.id]], by_epoch=False),
         events=tuple(lane.events.select_related("person").order_by("-number")[:MOST_EVENTS]),
         readings=tuple(lane.readings.select_related("by").order_by("-read_at", "-id")[:MOST_EVENTS]),
@@ -182,7 +181,7 @@ def read_attempt_page(name: str, first: int) -> AttemptPage | None:
         return None
     first = max(0, min(first, (attempt.expected - 1) // COLUMNS * COLUMNS))
     epochs = tuple(attempt.epochs.select_related("by").order_by("-number")[:MOST_EPOCHS])
-    log = SideLogRow.objects.select_related("by").filter(attempt=name).order_by("-recorded_at", "-id")
+    log = SideLogRow.objects.select_related("by", "person").filter(attempt=name).order_by("-recorded_at", "-id")
     now = read_clock()
     return AttemptPage(
         now=now,
@@ -209,7 +208,7 @@ def read_fragment_page(name: str, epoch: int, seq: int) -> FragmentPage | None:
     if attempt is None or not 0 <= seq < attempt.expected or not 1 <= epoch <= attempt.epoch:
         return None
     place = {"attempt": attempt, "epoch": epoch, "seq": seq}
-    log = SideLogRow.objects.select_related("by").filter(attempt=name, epoch=epoch, seq=seq)
+    log = SideLogRow.objects.select_related("by", "person").filter(attempt=name, epoch=epoch, seq=seq)
     permits = list(Permit.objects.select_related("by").filter(**place).order_by("issued_at")[:MOST_EVENTS])
     spends = {row.permit_id: row for row in Spend.objects.filter(permit__in=permits)}
     return FragmentPage(

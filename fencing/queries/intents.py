@@ -15,7 +15,7 @@ from fencing.protocol.callers import Caller, Role
 from fencing.protocol.errors import Code, Refusal
 from fencing.protocol.objects import Object
 from fencing.queries.pages import Filters, Page, keep
-from fencing.queries.sensitive import mask_for
+from fencing.queries.sensitive import masked_for
 
 COLUMNS = {"key": "key", "state": "state", "run": "run__name", "tool": "tool"}
 OF_STEPS = {"step": "step__name", "epoch": "step__epoch"}
@@ -57,5 +57,4 @@ def _whole() -> QuerySet[Intent]:
 
 def _bodies(found: Sequence[Intent], caller: Caller) -> list[Object]:
     bodies = intent_bodies(found, Facts.of_intents([str(intent.id) for intent in found]))
-    shown = mask_for(caller, (body["action"] for body in bodies))
-    return [{**body, "action": action} for body, action in zip(bodies, shown, strict=True)]
+    return masked_for(caller, bodies)

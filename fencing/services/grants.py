@@ -15,6 +15,7 @@ from fencing.protocol import grants
 from fencing.protocol.answers import OK, Answer, Result
 from fencing.protocol.callers import SYSTEM, Caller
 from fencing.protocol.errors import Code, Refusal
+from fencing.protocol.objects import rfc3339
 from fencing.services.issuing import issue_grant, issue_grants, wake_steps
 from fencing.services.requests import DecideGrant
 from fencing.services.stopping import stop
@@ -127,7 +128,7 @@ def _approve(decision: _Decision) -> Result:
     before = grant_as_pure(grant, approvals=len(approvers))
     refusal = grants.check_approval(before, by_issuer=decision.by_issuer, now=facts.now) or decision.check_seen()
     if refusal is not None:
-        return refusal
+        return _told_who(refusal, grant)
     writes.insert(
         "grantapproval",
         grant_id=grant.id,
@@ -143,6 +144,15 @@ def _approve(decision: _Decision) -> Result:
     writes.audit("approve_grant", "grant", grant.name, run=grant.run.name, after=after, reason=decision.request.reason)
     wake_steps(facts.runs[grant.run.name], grant.epoch, grant.step_name, facts, writes)
     return decision.done()
+
+
+def _told_who(refusal: Refusal, grant: Grant) -> Refusal:
+    """Say who revoked a grant that cannot be approved any more, and when (H2)."""
+    if refusal.code is not Code.ALREADY_DECIDED or grant.revoked_at is None:
+        return refusal
+    by = grant.revoked_by.get_username()
+    extras = {"decided_by": by, "decided_at": rfc3339(grant.revoked_at)}
+    return Refusal(code=refusal.code, detail=f"{by} revoked the grant.", extras=extras)
 
 
 def _review(decision: _Decision) -> Result:

@@ -33,9 +33,12 @@ def resume_lane(name: str, request: ResumeLane, caller: Caller, *, seen: int | N
     return in_transaction(lambda: _resume(name, request, caller, seen))
 
 
-def set_thresholds(name: str, request: SetThresholds, caller: Caller) -> Result:
-    """Ask something else of a lane, as its next version (`POST /lanes/{lane}/thresholds`; A5)."""
-    return in_transaction(lambda: _set_thresholds(name, request, caller))
+def set_thresholds(name: str, request: SetThresholds, caller: Caller, *, seen: int | None = None) -> Result:
+    """Ask something else of a lane, as its next version (`POST /lanes/{lane}/thresholds`; A5).
+
+    `seen` is the version that the person looked at: another one since then is `changed`.
+    """
+    return in_transaction(lambda: _set_thresholds(name, request, caller, seen))
 
 
 def halt_lane(lane: Lane, reason: str, *, attempt: str, writes: Writes, now: datetime) -> None:
@@ -143,31 +146,36 @@ def _not_halted(lane: Lane, last: LaneEvent | None, request: ResumeLane, writes:
     return Refusal(code=Code.NOT_HALTED, detail=f"Lane {lane.name} runs: {by} resumed it.", extras=extras)
 
 
-def _set_thresholds(name: str, request: SetThresholds, caller: Caller) -> Result:
+def _set_thresholds(name: str, request: SetThresholds, caller: Caller, seen: int | None) -> Result:
     writes = Writes(caller)
     lane = lock_lane(name)
-    if lane is None:
-        result: Result = writes.refuse(no_lane(name), KIND, lane=name)
-        writes.send()
-        return result
-    thresholds = _given(request.thresholds)
-    now = LaneThresholds.objects.get(lane=lane, version=lane.thresholds_version)
-    if now.thresholds == thresholds and now.reason == request.reason and now.person_id == caller.person_id:
-        writes.count("duplicates")
-        result = Answer(status=OK, body={**lane_bodies([lane])[0], "duplicate": True})
-    else:
-        version = lane.thresholds_version + 1
-        _add_version(
-            writes, lane_id=lane.id, version=version, thresholds=thresholds, set_at=read_clock(), reason=request.reason
-        )
-        writes.update("lane", str(lane.id), thresholds_version=version)
-        before, after = {"thresholds": now.thresholds}, {"thresholds": thresholds, "version": version}
-        writes.audit("set_thresholds", KIND, name, before=before, after=after, reason=request.reason)
-        writes.signal(topic_of(name))
-        writes.send()
-        result = Answer(status=OK, body=lane_bodies([Lane.objects.get(pk=lane.pk)])[0])
+    result = no_lane(name) if lane is None else _asked_anew(lane, request, writes, seen)
+    if isinstance(result, Refusal):
+        writes.refuse(result, KIND, lane=name)
     writes.send()
     return result
+
+
+def _asked_anew(lane: Lane, request: SetThresholds, writes: Writes, seen: int | None) -> Result:
+    thresholds = _given(request.thresholds)
+    now = LaneThresholds.objects.select_related("person").get(lane=lane, version=lane.thresholds_version)
+    if now.thresholds == thresholds and now.reason == request.reason and now.person_id == writes.caller.person_id:
+        writes.count("duplicates")
+        return Answer(status=OK, body={**lane_bodies([lane])[0], "duplicate": True})
+    if seen not in (None, now.version):
+        by = now.person.get_username() if now.person else None
+        detail = f"Meanwhile {by or 'somebody'} asked something else of lane {lane.name}: version {now.version}."
+        return Refusal(code=Code.CHANGED, detail=detail, extras={"decided_by": by, "decided_at": now.set_at})
+    version = now.version + 1
+    _add_version(
+        writes, lane_id=lane.id, version=version, thresholds=thresholds, set_at=read_clock(), reason=request.reason
+    )
+    writes.update("lane", str(lane.id), thresholds_version=version)
+    before, after = {"thresholds": now.thresholds}, {"thresholds": thresholds, "version": version}
+    writes.audit("set_thresholds", KIND, lane.name, before=before, after=after, reason=request.reason)
+    writes.signal(topic_of(lane.name))
+    writes.send()
+    return Answer(status=OK, body=lane_bodies([Lane.objects.get(pk=lane.pk)])[0])
 
 
 def _given(thresholds: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,14 +1,16 @@
 """Sending what people are to be told: a try is written down before it is made, and settled by how it ended (N5).
 
 No transaction is open while something is sent. A target that fails is left alone for a while, longer each time; what
-else waits for it waits too, and for nobody else.
+else waits for it waits too, and for nobody else. One that hangs is waited for beside the others, never before them.
 """
 
 from __future__ import annotations
 
+import math
 import time
 import uuid
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Collection
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -22,12 +24,14 @@ from fencing.protocol.notices import MOST_TRIES, Kind, pause_s, sentence_of
 from fencing.services.notices import facts_of, link_of
 from fencing.services.sending import Sent, send
 
-AT_ONCE: Final = 8
+AT_ONCE: Final = 16
 # A try is over long before: whoever took it died, or its thread hangs, and another worker may take it.
 LEASE_S: Final = 60
-# No batch takes longer than this, whatever its targets do; then they count as failed.
-BATCH_S: Final = 20.0
+# No try takes longer than this, whatever its target does; then it counts as failed.
+TRY_S: Final = 20.0
 TOO_LONG: Final = "It did not end in time."
+# How long one that hangs is waited for, before it is looked whether something else is due.
+LOOK_S: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,19 +46,52 @@ class Message:
     body: str
 
 
-def tell_due(pool: ThreadPoolExecutor) -> int:
-    """Send what is due, each target once; give how many tries were made."""
-    messages = _claim()
-    started = time.monotonic()
-    running: dict[Future[tuple[Sent, int]], Message] = {pool.submit(_timed, each): each for each in messages}
-    done, late = wait(running, timeout=BATCH_S)
-    for future in done:
-        sent, took = future.result()
-        _settle(running[future], sent, took)
-    for future in late:
-        future.cancel()
-        _settle(running[future], Sent(is_sent=False, error=TOO_LONG), int((time.monotonic() - started) * 1000))
-    return len(messages)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Try:
+    """A message on its way, since when (seconds of `time.monotonic`)."""
+
+    message: Message
+    since: float
+
+
+Running = dict[Future[tuple[Sent, int]], Try]
+
+
+def tell_due(
+    pool: ThreadPoolExecutor, *, meanwhile: Callable[[], object] = lambda: None, until: float = math.inf
+) -> int:
+    """Send what is due, one message at a time to each target, until none is due or on its way; give the tries.
+
+    `meanwhile` is called before each look at what is due, and may make more so. From `until` on (`time.monotonic`)
+    nothing more is begun.
+    """
+    running: Running = {}
+    tries = 0
+    while True:
+        if time.monotonic() < until:
+            meanwhile()
+            for message in _claim(AT_ONCE - len(running), {each.message.target for each in running.values()}):
+                running[pool.submit(_timed, message)] = Try(message=message, since=time.monotonic())
+                tries += 1
+        if not running:
+            return tries
+        _settle_ended(running)
+
+
+def _settle_ended(running: Running) -> None:
+    """Settle what has ended or takes too long, and leave it out of what is on its way."""
+    wait(running, timeout=LOOK_S, return_when=FIRST_COMPLETED)
+    for future, each in list(running.items()):
+        age = time.monotonic() - each.since
+        if future.done():
+            sent, took = future.result()
+        elif age > TRY_S:
+            future.cancel()
+            sent, took = Sent(is_sent=False, error=TOO_LONG), int(age * 1000)
+        else:
+            continue
+        del running[future]
+        _settle(each.message, sent, took)
 
 
 def _timed(message: Message) -> tuple[Sent, int]:
@@ -63,26 +100,29 @@ def _timed(message: Message) -> tuple[Sent, int]:
     return sent, int((time.monotonic() - started) * 1000)
 
 
-def _claim() -> list[Message]:
-    """Take due tellings, one for each target, and move them ahead before anything is sent."""
+def _claim(room: int, busy: Collection[uuid.UUID]) -> list[Message]:
+    """Take due tellings, one for each target that is not busy, and move them ahead before anything is sent."""
+    if room <= 0:
+        return []
     with transaction.atomic():
         now = read_clock()
         due = (
             Telling.objects.select_for_update(skip_locked=True, of=("self",))
             .select_related("target", "notice")
             .filter(due_at__lte=now)
-            .order_by("due_at", "id")[: 4 * AT_ONCE]
+            .exclude(target__in=busy)
+            .order_by("due_at", "id")[: 2 * AT_ONCE]
         )
         taken: list[Message] = []
-        busy: set[uuid.UUID] = set()
+        taken_by: set[uuid.UUID] = set()
         for telling in due:
-            if len(taken) == AT_ONCE or not _may_try(telling, busy, now):
+            if len(taken) == room or not _may_try(telling, taken_by, now):
                 continue
             telling.tries += 1
             telling.due_at = now + timedelta(seconds=LEASE_S)
             telling.save(update_fields=["tries", "due_at"])
             message = _message(telling)
-            busy.add(message.target)
+            taken_by.add(message.target)
             taken.append(message)
     return taken
 

@@ -11,7 +11,7 @@ from playwright.sync_api import BrowserContext, Page, expect
 from fencing.models import Attempt, Lane
 from fencing.services import grade_audit
 from tests.browser.signing_in import Door
-from tests.browser.watching import check_axe, check_fits, draw_figures, shoot
+from tests.browser.watching import Watch, check_axe, check_fits, draw_figures, shoot
 from tests.factories import fresh
 from tests.marking import Marking
 from tests.planting import MIX, plant
@@ -117,3 +117,38 @@ def test_a_halted_lane_is_resumed_with_a_reason_and_the_fraction_stays(door: Doo
     check_axe(page)
     check_fits(page)
     shoot(page, "lanes")
+
+
+def test_what_is_asked_of_a_lane_is_asked_anew_and_a_second_reviewer_sees_what_changed(
+    door: Door, watch: Watch, marking: Marking
+) -> None:
+    watch.allowed += ["409", "422"]
+    marking.whole(expected=4)
+    assert marking.publish()["result"] == "publish"
+    page = door.open("lena", f"/lanes/{marking.lane}")
+    opening(page, "No threshold is set")
+    page.get_by_text("Ask something else…").click()
+    form = page.locator("#ask")
+    expect(form.get_by_label("Reason")).to_be_focused()
+    page.get_by_label("Mean score, at least").fill("0,9")
+    form.get_by_label("Reason").fill("the launch asks for more")
+    form.get_by_role("button", name="Ask this from now on, as version 2").click()
+    expect(form.get_by_text("should be a valid number")).to_be_visible()
+    check_axe(page)
+    # Meanwhile somebody else asks something.
+    marking.ask({"max_unacknowledged": 3}, "a night of rejects")
+    page.get_by_label("Mean score, at least").fill("0.9")
+    form.get_by_role("button", name="Ask this from now on, as version 2").click()
+    changed = page.get_by_role("region", name="What changed")
+    expect(changed.get_by_role("row", name=re.compile("max unacknowledged not there 3"))).to_be_visible()
+    check_axe(page)
+    check_fits(page)
+    shoot(page, "lane-asked-meanwhile")
+    form.get_by_role("button", name="Ask this from now on, as version 3").click()
+    opening(page, "Stored: the gate goes by version 3 from now on")
+    opening(page, "Halt: ?The mean score is 0.5, below 0.9")
+    page.get_by_text("Asked before").click()
+    opening(page, "a night of rejects")
+    check_axe(page)
+    check_fits(page)
+    shoot(page, "lane-asked")

@@ -14,7 +14,7 @@ from fencing.models import Freeze, Grant, GrantReview
 from fencing.services import freezes
 from fencing.services.requests import SetFreeze
 from tests.browser.signing_in import Door
-from tests.browser.watching import check_axe, check_fits
+from tests.browser.watching import check_axe, check_fits, shoot
 from tests.stories import REFUND, Story, told
 
 REASON = "the replica's host is down since 02:10"
@@ -150,6 +150,30 @@ def test_a_second_person_approves_with_the_facts_that_the_issuer_saw(door: Door,
     story.decide()
     expect(page.get_by_role("region", name="Uses")).to_contain_text("pay-invoice")
     assert url.startswith(page.url.split("#")[0])
+
+
+def test_who_approves_what_ended_meanwhile_sees_what_changed_and_keeps_the_reason(door: Door) -> None:
+    """The page of its own that answers 409: nothing is left to decide."""
+    door.watch.allowed.append("409")
+    story = Story.begin()
+    waiting_step(story, action=WIRE)
+    name = str(story.grant(tool="wire", step="pay-invoice", reason="the replica's host is down")["name"])
+    page = door.open("lena", f"/grants/{name}")
+    page.get_by_role("link", name="Approve…").click()
+    typed = "seen with finance: the invoice is due to\u202eday, and " + "nobody else may pay it " * 40
+    reason_of(page).last.fill(typed)
+    story.revoke(name)
+    page.get_by_role("button", name="Approve: let production alone commit wire once").click()
+    expect(page.get_by_role("alert")).to_contain_text("There is nothing left of this to decide.")
+    table = page.get_by_role("region", name="What changed")
+    expect(table.get_by_role("row", name=re.compile("state pending revoked"))).to_be_visible()
+    expect(page.get_by_role("figure")).to_contain_text("seen with finance")
+    check_axe(page)
+    check_fits(page)
+    shoot(page, "conflict-over")
+    page.get_by_role("link", name="See what it is now").click()
+    expect(page.get_by_role("heading", name=name)).to_be_visible()
+    assert grant_of(story).live_at is None
 
 
 def test_revoking_tells_what_it_stopped_and_what_had_gone_out(door: Door) -> None:

@@ -9,10 +9,14 @@ import pytest
 from allauth.mfa.models import Authenticator
 from allauth.usersessions.models import UserSession
 from django.contrib.auth.models import User
-from django.test import Client
+from django.contrib.messages import get_messages
+from django.contrib.messages.storage.fallback import FallbackStorage
+from django.test import Client, RequestFactory
+from django.urls import NoReverseMatch, reverse
 from pytest_django import Settings
 
 from dashboard.access import Group
+from dashboard.door.adapters import AccountAdapter
 from fencing.environment import Mode
 from fencing.models import AuditEvent
 from fencing.services import locked_text
@@ -128,6 +132,26 @@ def test_the_door_does_not_tell_who_exists(person: MakePerson) -> None:
     assert {answer.status_code for answer in answers} == {422}
     assert len({_without_secrets(answer.content.decode()) for answer in answers}) == 1
     assert WRONG in answers[0].content.decode()
+
+
+def test_whoever_was_shut_out_is_told_no_more_than_that_by_any_way_in(
+    rf: RequestFactory, client: Client, person: MakePerson
+) -> None:
+    request = rf.post("/sign-in")
+    request.session = client.session
+    setattr(request, "_messages", FallbackStorage(request))  # noqa: B010 - nobody declares it
+    answer = AccountAdapter().respond_user_inactive(request, person(Group.VIEWER))
+    assert answer["Location"] == "/sign-in"
+    assert [str(message) for message in get_messages(request)] == [WRONG]
+
+
+def test_nobody_signs_up(client: Client, rf: RequestFactory, db: None) -> None:
+    assert not AccountAdapter().is_open_for_signup(rf.get("/"))
+    for name in ("account_signup", "account_signup_by_passkey", "socialaccount_signup"):
+        with pytest.raises(NoReverseMatch):
+            reverse(name)
+    assert client.post("/sign-up", {"username": "eve", "password1": "a long new password"}).status_code in (302, 404)
+    assert not User.objects.filter(username="eve").exists()
 
 
 def test_a_sign_in_gives_the_session_another_number(client: Client, person: MakePerson) -> None:

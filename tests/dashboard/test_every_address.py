@@ -58,6 +58,29 @@ OWN: Final = {
     "dashboard:change_password",
     "dashboard:sign_out_elsewhere",
 }
+# What people of groups do on the word of their session: reading and looking, saying what they saw or found out, and
+# asking both paths anew. Everything else asks who they are, within five minutes (G7).
+ON_THE_SESSIONS_WORD: Final = {
+    "dashboard:replay_step",
+    "dashboard:replay_steps",
+    "dashboard:give_verdict",
+    "dashboard:review_grant",
+    "dashboard:open_notice",
+    "dashboard:effect_happened",
+    "dashboard:effect_did_not_happen",
+    "dashboard:read_back_effect",
+    "dashboard:adopt_effect",
+    "dashboard:take_incident",
+    "dashboard:note_incident",
+    "dashboard:resolve_incident",
+    "dashboard:upload_ledger",
+    "dashboard:pull_ledger",
+    "dashboard:acknowledge_rows",
+    "dashboard:review_tool",
+    "dashboard:review_new_tool",
+    "dashboard:read_tools",
+    "dashboard:verify_audit",
+}
 # What changes something, is open to any group, and asks for the right itself: a key by its owner or an administrator.
 ASKS_ITSELF: Final = {"dashboard:rotate_key", "dashboard:end_key", "dashboard:revoke_key", "dashboard:open_notice"}
 
@@ -189,6 +212,17 @@ def test_what_changes_something_is_open_to_no_viewer(client: Client, person: Mak
         if address.name not in DOOR | OWN | ASKS_ITSELF:
             answer = visitor.asks("post", address)
             assert answer.status_code in (403, 405), f"{address.name}: {answer.status_code}"
+
+
+def test_what_changes_something_asks_for_a_recent_confirmation(client: Client, person: MakePerson) -> None:
+    visitor = Visitor(client=client, person=person(*Group))
+    for address in ADDRESSES:
+        if address.name in DOOR | OWN:
+            continue
+        answer = visitor.asks("post", address)
+        is_asked = answer.status_code == 303 and answer["Location"].startswith("/confirm?")
+        is_free = answer.status_code == 405 or address.name in ON_THE_SESSIONS_WORD
+        assert is_asked is not is_free, address.name
 
 
 @pytest.mark.parametrize("address", [each for each in ADDRESSES if each.name in ASKS_ITSELF], ids=str)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from django.contrib.auth.models import User
@@ -15,7 +16,7 @@ from pytest_django import DjangoAssertNumQueries
 from dashboard.access import Group
 from dashboard.presenters import grades as presenter
 from fencing.environment import Price
-from fencing.models import Lane
+from fencing.models import AuditEvent, Lane, LaneThresholds, SideLogRow
 from fencing.protocol.callers import Role
 from fencing.queries import grade_pages
 from fencing.services import gating, grade_audit
@@ -164,6 +165,93 @@ def test_a_reviewer_resumes_a_halted_lane_with_a_reason(reviewer: Client, markin
     assert "It was a drill; see the log." in page
     assert "Resume…" not in page
     assert "rosa" in page
+
+
+ASKED = {"min_published": "2", "min_mean": "0.9", "reason": "for <b>the launch</b>", "version": "1"}
+
+
+def test_a_reviewer_asks_something_else_of_a_lane_and_it_stands_in_the_trail(
+    reviewer: Client, marking: Marking
+) -> None:
+    url = f"/lanes/{marking.lane}/thresholds"
+    answer = reviewer.post(url, ASKED, follow=True)
+    assert "Stored: the gate goes by version 2 from now on." in answer.content.decode()
+    (first, second) = LaneThresholds.objects.filter(lane__name=marking.lane).order_by("version")
+    assert (first.thresholds, second.thresholds) == ({}, {"min_mean": 0.9, "min_published": 2})
+    assert second.person is not None
+    assert second.person.get_username() == "rosa"
+    event = AuditEvent.objects.get(verb="set_thresholds")
+    assert (event.actor, event.role, event.reason) == ("rosa (browser)", "reviewer", "for <b>the launch</b>")
+    assert (event.before, event.after) == (
+        {"thresholds": {}}, {"thresholds": {"min_mean": 0.9, "min_published": 2}, "version": 2},
+    )  # fmt: skip
+    page = shown(reviewer, f"/lanes/{marking.lane}")
+    assert "0 of at least 2 grades are published" in page
+    assert "for &lt;b&gt;the launch" in page
+    assert re.search(r"version 1 .*nothing asked", page)
+    assert 'name="min_mean" value="0.9"' in page
+    assert "You had asked this already" in reviewer.post(url, ASKED, follow=True).content.decode()
+    assert LaneThresholds.objects.filter(lane__name=marking.lane).count() == 2
+
+
+def test_who_saw_an_older_version_sees_what_is_asked_now_and_keeps_what_they_typed(
+    reviewer: Client, marking: Marking
+) -> None:
+    page = shown(reviewer, f"/lanes/{marking.lane}")
+    (facts,) = re.findall(r'name="facts" value="([^"]+)"', page)
+    marking.ask({"max_reject_ratio": 0.1}, "too many came late")
+    answer = reviewer.post(f"/lanes/{marking.lane}/thresholds", {**ASKED, "facts": facts})
+    assert answer.status_code == 409
+    html = re.sub(r"\s+", " ", answer.content.decode())
+    assert "It changed while you looked" in html
+    for word, seen, now in (("version", "1", "2"), ("max reject ratio", "not there", r"0\.1")):
+        assert re.search(rf"{word}</th><td[^>]*>.*{seen}.*</td><td[^>]*>.*{now}", html), word
+    assert "too many came late" in html
+    assert 'name="min_mean" value="0.9"' in html
+    assert 'name="version" value="2"' in html
+    assert LaneThresholds.objects.filter(lane__name=marking.lane).count() == 2
+    assert SideLogRow.objects.get(reason="changed").lane == marking.lane
+    for number in ("", "0", "two", "9" * 40):
+        assert reviewer.post(f"/lanes/{marking.lane}/thresholds", {**ASKED, "version": number}).status_code == 409
+    assert reviewer.post(f"/lanes/{marking.lane}/thresholds", {**ASKED, "version": "2"}).status_code == 302
+
+
+@pytest.mark.parametrize(
+    ("field", "typed"),
+    [
+        ("min_published", "1.5"),
+        ("min_published", "-1"),
+        ("min_published", "1,000"),
+        ("max_unacknowledged", "many"),
+        ("min_mean", "0,9"),
+        ("min_mean", "nan"),
+        ("max_reject_ratio", "1.5"),
+        ("max_reject_ratio", "2 %"),
+        ("reason", " "),
+    ],
+)
+def test_a_threshold_that_is_none_is_told_at_its_field(
+    reviewer: Client, marking: Marking, field: str, typed: str
+) -> None:
+    answer = reviewer.post(f"/lanes/{marking.lane}/thresholds", {**ASKED, field: typed})
+    assert answer.status_code == 422
+    assert f'id="thresholds-{field}_errors"' in answer.content.decode()
+    assert LaneThresholds.objects.filter(lane__name=marking.lane).count() == 1
+
+
+def test_thresholds_are_asked_by_reviewers_who_have_just_confirmed(
+    client: Client, viewer: Client, person: MakePerson, marking: Marking
+) -> None:
+    url = f"/lanes/{marking.lane}/thresholds"
+    client.force_login(person(Group.REVIEWER))
+    asked = client.post(url, ASKED, headers={"Referer": f"http://testserver/lanes/{marking.lane}"})
+    assert asked.status_code == 303
+    confirm(client)
+    again = client.get(parse_qs(urlsplit(asked["Location"]).query)["next"][0]).content.decode()
+    assert 'name="min_mean" value="0.9"' in again
+    assert viewer.post(url, ASKED).status_code == 403
+    assert "This is for the group reviewer" in shown(viewer, f"/lanes/{marking.lane}")
+    assert LaneThresholds.objects.filter(lane__name=marking.lane).count() == 1
 
 
 def test_a_viewer_is_told_why_the_button_does_nothing(viewer: Client, marking: Marking) -> None:

@@ -251,9 +251,10 @@ def test_who_approves_what_changed_meanwhile_sees_what_changed(acting: Callable[
     told = answer.content.decode()
     assert answer.status_code == 409
     assert "There is nothing left of this to decide." in told
-    assert re.search(r"<th scope=\"row\">state</th><td>.*pending.*</td><td>.*revoked.*</td>", told)
+    assert re.search(r"<th scope=\"row\">state</th><td[^>]*>.*pending.*</td><td[^>]*>.*revoked.*</td>", told)
     assert "seen with finance" in told
     assert f'href="/grants/{pending}"' in told
+    assert "nils revoked the grant." in told
     assert f'action="/grants/{pending}/approve"' not in told
     assert Grant.objects.get().live_at is None
 

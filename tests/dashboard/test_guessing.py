@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
+from axes.handlers.proxy import AxesProxyHandler
 from axes.models import AccessAttempt
 from django.contrib.auth.models import User
 from django.db.models import F
@@ -229,6 +230,22 @@ def test_what_guards_a_guess_checks_nothing_while_locked(db: None, rf: RequestFa
     with pytest.raises(LockedOut) as shut:
         guessing.guess(request, "lena", check)
     assert (len(asked), shut.value.lock.kind) == (5, Kind.NAME_HERE)
+
+
+def test_whoever_counts_reads_a_name_as_the_door_does(rf: RequestFactory) -> None:
+    request = rf.post("/sign-in")
+    for typed in ("lena", " LENA ", "\uff2cena", "le\0na"):
+        assert guessing.name_of(request, {"username": typed}) == "lena"
+
+
+def test_a_failure_that_came_while_locked_is_not_counted(db: None, rf: RequestFactory) -> None:
+    request = rf.post("/sign-in")
+    handler = guessing.Guesses()
+    AxesProxyHandler.update_request(request)
+    for is_locked in (False, True, True):
+        request.axes_locked_out = is_locked  # type: ignore[attr-defined]  # as django-axes tells its handlers
+        handler.user_login_failed(None, {"username": "lena"}, request)
+    assert AccessAttempt.objects.get().failures_since_start == 1
 
 
 def test_an_administrator_forgets_the_guesses(client: Client, person: MakePerson) -> None:

@@ -268,6 +268,13 @@ def test_the_person_who_set_it_does_not_lift_it(story: Story) -> None:
     assert story.lift(frozen, by=story.oncall)["code"] == "own_freeze"
 
 
+def test_a_freeze_is_lifted_with_a_reason_that_can_be_read(story: Story) -> None:
+    frozen = story.freeze(run=story.run)
+    lifted = told(freezes.lift_freeze(str(frozen["id"]), DecideGrant(reason=" \u200b "), story.oncall2))
+    assert lifted["code"] == "reason_required"
+    assert Freeze.objects.get().lifted_at is None
+
+
 def test_somebody_who_comes_after_it_was_lifted_is_told_who_did(story: Story) -> None:
     frozen = story.freeze(by=story.oncall2)
     story.lift(frozen, by=story.oncall)

@@ -186,9 +186,13 @@ def test_an_end_is_set_and_never_put_off(db: None) -> None:
     assert not opens(key.key)
 
 
-def test_nothing_is_done_with_a_key_that_is_over(db: None) -> None:
-    key = a_key()
-    keys.revoke(key.name, ADMIN)
+@pytest.mark.parametrize("how", ["revoked", "ended"])
+def test_nothing_is_done_with_a_key_that_is_over(db: None, how: str) -> None:
+    key = a_key(expires_in_s=60)
+    if how == "revoked":
+        keys.revoke(key.name, ADMIN)
+    else:
+        shift(key.name, timedelta(seconds=61))
     assert not opens(key.key)
     for act in (
         keys.rotate(RotateKey(name=key.name, overlap_s=60), ADMIN),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, time, timedelta
@@ -228,6 +229,57 @@ def test_a_target_that_is_down_delays_nobody_and_is_tried_again_later(web: WebSe
     run()
     down.refresh_from_db()
     assert down.failures == 2
+
+
+class Hanging(WebServer):
+    """Takes a call and answers only once it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_let_go = threading.Event()
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        self.is_let_go.wait(20)
+        super().process_request_thread(request, client_address)
+
+
+def test_a_target_that_hangs_delays_nothing_that_comes_meanwhile(
+    web: WebServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fencing.services.telling.LOOK_S", 0.02)
+    with serving(Hanging()) as hanging:
+        target(person("lena", Group.ONCALL), hanging.port)
+        target(person("mats", Group.ONCALL), web.port)
+        raised = iter(["replica", "production", "third"])
+        unsettled = []
+
+        def meanwhile() -> None:
+            if (path := next(raised, None)) is not None:
+                raise_notice(Kind.SILENT_PATH, path)
+            elif len(web.calls) == 3:
+                # All three arrived, and the first try of the other place is still on its way.
+                unsettled.append(TellingTry.objects.filter(telling__person__username="lena").count())
+                hanging.is_let_go.set()
+            spread_due()
+
+        tell_due(POOL, meanwhile=meanwhile)
+    assert unsettled
+    assert unsettled[0] == 0
+    assert [path for path, _ in told(web)] == ["mats"] * 3
+    assert len(hanging.calls) == 3, "and then it gets each of them, one after the other"
+
+
+def test_a_try_that_does_not_end_counts_as_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fencing.services.telling.LOOK_S", 0.02)
+    monkeypatch.setattr("fencing.services.telling.TRY_S", 0.1)
+    with serving(Hanging()) as hanging:
+        place = target(person("lena", Group.ONCALL), hanging.port)
+        raise_notice(Kind.SILENT_PATH, "replica")
+        spread_due()
+        assert tell_due(POOL) == 1
+        hanging.is_let_go.set()
+    place.refresh_from_db()
+    assert (place.failures, place.error) == (1, "It did not end in time.")
 
 
 def test_a_target_that_comes_back_gets_what_waited() -> None:

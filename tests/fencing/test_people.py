@@ -188,6 +188,14 @@ def test_who_is_shut_out_loses_sessions_and_keys_and_nothing_else(db: None) -> N
     assert AuditEvent.objects.filter(verb="deactivate_person").count() == 1
 
 
+def test_who_was_shut_out_by_another_hand_comes_back_without_what_was_left_open(db: None) -> None:
+    user, key = lena_everywhere()
+    User.objects.filter(pk=user.pk).update(is_active=False)  # whoever has a shell can; nothing of theirs ended then
+    people.activate("lena", "is back", ADMIN)
+    assert not UserSession.objects.filter(user=user).exists()
+    assert refused(authenticate(f"Bearer {key.key}")).code is Code.UNAUTHENTICATED
+
+
 def test_a_lost_second_factor_is_removed_with_all_that_it_opened(db: None) -> None:
     user, key = lena_everywhere()
     done = people.reset_second_factor("lena", "her phone was stolen", ADMIN)

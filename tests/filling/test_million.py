@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 import tracemalloc
-from collections.abc import Iterator
+import uuid
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import pytest
@@ -15,7 +16,8 @@ from pytest_django import DjangoAssertNumQueries
 
 from fencing.api.exporting import side_log_file
 from fencing.models.facts import read_clock
-from fencing.queries.side_log import read_part
+from fencing.queries import side_log
+from fencing.queries.side_log import Row, read_part, read_rows
 from tests.factories import fresh
 from tests.length import is_long, long_or
 
@@ -25,6 +27,9 @@ MOST_QUERIES: Final = 16
 SECONDS_PER_MILLION: Final = 240.0
 # What a whole export may hold beyond the first megabyte, however many rows it has.
 MEMORY: Final = 40_000_000
+SMALL_BATCH: Final = 200
+# A row as objects, as cells and as text, all at once.
+BYTES_A_ROW: Final = 12_000
 FILL: Final = """
 INSERT INTO fencing_sidelogrow (id, kind, reason, run, step, epoch, tool, resources, detail, recorded_at)
 SELECT gen_random_uuid(), (ARRAY['vote', 'step', 'admission'])[1 + n %% 3],
@@ -104,3 +109,31 @@ def test_an_export_is_whole_and_takes_no_more_memory_than_a_batch(everybody: Cli
     assert peak < MEMORY
     # A small export, on a machine that other tests share, would measure them.
     assert time.monotonic() - started < SECONDS_PER_MILLION or not is_long()
+
+
+@pytest.mark.parametrize("form", ["csv", "ndjson"])
+def test_an_export_reads_and_holds_a_batch_at_a_time(
+    everybody: Client, form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With small batches the whole would not fit into what one of them takes, in the suite's form already."""
+    batches: list[int] = []
+
+    def counted(ids: Sequence[uuid.UUID]) -> list[Row]:
+        batches.append(len(ids))
+        return read_rows(ids)
+
+    monkeypatch.setattr(side_log, "read_rows", counted)
+    monkeypatch.setattr(side_log, "EXPORTED", SMALL_BATCH)
+    answer = side_log_file({"kind": "vote"}, form, read_clock())
+    sizes, lines = [], 0
+    tracemalloc.start()
+    for piece in answer:
+        sizes.append(len(piece))
+        lines += bytes(piece).count(b"many-")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert lines == ROWS // 3, "every third is a vote"
+    assert max(batches) == SMALL_BATCH
+    assert len(batches) >= ROWS // 3 // SMALL_BATCH
+    assert sum(sizes) > 10 * max(sizes), "it is sent a batch at a time, too"
+    assert peak < SMALL_BATCH * BYTES_A_ROW

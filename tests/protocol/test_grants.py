@@ -188,6 +188,9 @@ def test_it_is_live_at_once_or_pending_until_a_second_person_approves() -> None:
     pending = grants.issued(replace(wanted, approvals_needed=1), NOW)
     assert (pending.expires_at, pending.pending_until) == (None, later(900))
     assert grants.issued(replace(wanted, approvals_needed=None), NOW).expires_at == later(60)
+    # Live at once it owes a review within 24 hours; approved by a second person, none.
+    assert grants.issued(wanted, NOW).review_due_at == later(24 * 3600)
+    assert pending.review_due_at is None
 
 
 def test_the_clock_of_its_life_starts_with_the_approval_that_was_missing() -> None:
