@@ -2,7 +2,8 @@
 
 `python -m fencing.demo.push_tool --port N` serves it. `POST /pay` honours the idempotency key, `POST /note` does not.
 `GET /effects/<key>` reads one effect back, `GET /ledger?after=N&limit=N` lists all, the oldest first, `&tool=N` those
-of one tool. With `--late` there is a second address that takes no connection before `POST /open`.
+of one tool, `GET /tries` how often it was called. With `--late` there is a second address
+that takes no connection before `POST /open`.
 An action says in its argument `do` how its calls end: one name, or a list with one for each try, the last for all
 further ones. A name with a number (`slow:0.2`, `busy:2`) takes it as seconds. `POST /hurry` has answered what is slow.
 """

@@ -1,7 +1,8 @@
 """The courier: one event loop that calls push tools, many at once, and has the database told what became of it.
 
-It takes work when a bell rings, and looks by itself each second; database work is done in one thread beside the loop,
-in short transactions. What it holds in memory may be lost at any moment: the leases tell (L5).
+It takes work when a bell rings, and looks by itself each second. Database work is done beside the loop in short
+transactions, in one thread that takes and one that settles: calls that end hold up none that begins. What it holds in
+memory may be lost at any moment: the leases tell (L5).
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ class Courier:
 
     def __init__(self, desk: Desk, caller: Caller, *, chance: Callable[[], float] = random.random) -> None:
         self._desk, self._caller, self._chance = desk, caller, chance
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="courier")
+        self._taking = ThreadPoolExecutor(1, thread_name_prefix="courier-takes")
+        self._settling = ThreadPoolExecutor(1, thread_name_prefix="courier-settles")
         self._calls: set[asyncio.Task[None]] = set()
         self._ended: asyncio.Queue[tuple[Outgoing, Ended]] = asyncio.Queue()
         self._bell = asyncio.Event()
@@ -83,13 +85,13 @@ class Courier:
         if (room := self._room) <= 0:
             return 0
         try:
-            plain = await self._in_thread(lambda: self._desk.take_plain(room))
+            plain = await _in(self._taking, lambda: self._desk.take_plain(room))
             self._begin(plain.calls)
             if plain.is_busy:
                 asyncio.get_running_loop().call_later(BUSY_S, self._bell.set)
             if plain.is_all or (left := self._room) <= 0:
                 return len(plain.calls)
-            rest = await self._in_thread(lambda: self._desk.take(left))
+            rest = await _in(self._taking, lambda: self._desk.take(left))
             self._begin(rest)
         except Exception:
             log.exception("take_failed")
@@ -141,7 +143,7 @@ class Courier:
         chance = [self._chance() for _ in batch]
         while True:
             try:
-                pauses = await self._in_thread(lambda: self._desk.settle(batch, chance))
+                pauses = await _in(self._settling, lambda: self._desk.settle(batch, chance))
             except Exception:
                 # What is known must not be lost for a database that is away: the lease may have run out meanwhile,
                 # and a report after that is still taken.
@@ -168,15 +170,19 @@ class Courier:
             log.warning("calls_not_told", calls=self._ended.qsize())
         settling.cancel()
         await self._caller.aclose()
-        self._thread.submit(connections.close_all)
-        self._thread.shutdown(wait=False)
+        for thread in (self._taking, self._settling):
+            thread.submit(connections.close_all)
+            thread.shutdown(wait=False)
 
-    async def _in_thread(self, act: Callable[[], T]) -> T:
-        def fresh() -> T:
-            close_old_connections()
-            return act()
 
-        return await asyncio.get_running_loop().run_in_executor(self._thread, fresh)
+async def _in(thread: ThreadPoolExecutor, act: Callable[[], T]) -> T:
+    """Do database work in a thread, on a connection that is known to work."""
+
+    def fresh() -> T:
+        close_old_connections()
+        return act()
+
+    return await asyncio.get_running_loop().run_in_executor(thread, fresh)
 
 
 async def listen(url: str, name: str, alive: tuple[str, int], nudge: Callable[[], None]) -> None:
