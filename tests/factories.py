@@ -645,6 +645,7 @@ def make_undoing(*, release: CompensationRelease, store: Store = ORM, **values: 
         "payload_id": release.payload_id,
         "idempotency_key": f"fence-{release.pk}",
         "lease_until": soon(60),
+        "by": None if "by" in values else make_credential(store=store),
     }
     row = CompensationDelivery(release=release, **{**defaults, **values})
     store.insert(row)

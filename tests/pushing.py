@@ -17,7 +17,7 @@ from fencing.demo.push_tool import Ledger, PushTool
 from fencing.gateway import dispatching, outcomes
 from fencing.gateway.calling import Caller, Request
 from fencing.gateway.courier import Courier, Desk
-from fencing.gateway.pushing import Outgoing
+from fencing.gateway.outgoing import Outgoing
 from fencing.protocol.pushing import Ended
 
 LOCAL: Final = frozenset({"127.0.0.1", "localhost"})

@@ -15,8 +15,9 @@ from fencing.protocol.explain import Sentence, explain_intent
 from fencing.protocol.explain.effects import Effect
 from fencing.protocol.intents import State
 from fencing.protocol.masking import mask
-from fencing.queries.effects import EffectTrace, Try
+from fencing.queries.effects import EffectTrace
 from fencing.queries.resources import Resource
+from fencing.queries.tries import Try
 
 MAY_BE_OUT = frozenset({"", "unknown", "succeeded"})
 MATCHES = MappingProxyType(

@@ -29,7 +29,7 @@ from fencing.protocol import compensations, deciding, intents, transitions, undo
 from fencing.protocol.compensations import State
 from fencing.protocol.objects import rfc3339
 from fencing.protocol.rules import retries_of
-from fencing.protocol.tools import ToolDefinition
+from fencing.protocol.tools import Mode, ToolDefinition
 from fencing.services import undoing as following
 from fencing.services.writes import Writes
 
@@ -101,6 +101,11 @@ class Act:
         """The tool that would be called, as it was when this was proposed (T1)."""
         called = None if self.row.payload is None else self.row.payload.tool
         return None if called is None else registry_at(self.row.registry).get(called)
+
+    @property
+    def is_pushed(self) -> bool:
+        """Whether a worker of this system makes the call (T5)."""
+        return self.definition is not None and self.definition.mode is Mode.PUSH
 
     @property
     def retries(self) -> intents.Retries:

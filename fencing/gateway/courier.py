@@ -21,7 +21,7 @@ from django.db import close_old_connections, connections
 
 from fencing.gateway.calling import Caller, Request
 from fencing.gateway.dispatching import Taken
-from fencing.gateway.pushing import Outgoing
+from fencing.gateway.outgoing import Outgoing
 from fencing.protocol.pushing import End, Ended
 
 log = structlog.get_logger(__name__)

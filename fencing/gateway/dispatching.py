@@ -1,4 +1,4 @@
-"""The desk of the deliverer: what is plain is taken by one statement, and the rest as `pushing` takes it.
+"""The desk of the deliverer: what is plain is taken by one statement; `pushing` and `undoing_calls` take the rest.
 
 What is plain stands in `fencing/models/sql/pushes.sql`, and is written as the careful way would write it: most effects
 are tried once, for one commit by agreement, and leave milliseconds after it.
@@ -7,7 +7,7 @@ are tried once, for one commit by agreement, and leave milliseconds after it.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
@@ -16,13 +16,14 @@ import psycopg
 import structlog
 from django.db import DatabaseError, InterfaceError, OperationalError, connection
 
-from fencing.gateway.pushing import COURIER, Outgoing, push_tools, settle, take
+from fencing.gateway import pushing, undoing_calls
+from fencing.gateway.outgoing import COURIER, Outgoing, OutgoingEffect, OutgoingUndoing
+from fencing.gateway.pace import push_tools
 from fencing.models.fields import uuid7
 from fencing.models.registry import hear_registry, newest_registry
+from fencing.protocol.pushing import Ended
 from fencing.protocol.rules import retries_of
 from fencing.protocol.tools import Mode, ToolDefinition
-
-__all__ = ["Taken", "settle", "take", "take_plain"]
 
 log = structlog.get_logger(__name__)
 
@@ -47,7 +48,7 @@ class Taken:
     `is_busy`: another worker takes at this very moment, so that nobody looked: look again in a moment.
     """
 
-    calls: tuple[Outgoing, ...] = ()
+    calls: tuple[OutgoingEffect, ...] = ()
     is_all: bool = False
     is_busy: bool = False
 
@@ -62,7 +63,7 @@ def take_plain(limit: int) -> Taken:
     return Taken(calls=calls, is_all=told in (Told.ALL, Told.BUSY), is_busy=told is Told.BUSY)
 
 
-def _look(limit: int, registry: int) -> tuple[Told, tuple[Outgoing, ...]]:
+def _look(limit: int, registry: int) -> tuple[Told, tuple[OutgoingEffect, ...]]:
     tools = push_tools(registry)
     asked = {
         "registry": registry,
@@ -99,12 +100,12 @@ def ask(statement: str, argument: str) -> list[Row]:
         return cursor.execute(statement, [argument], prepare=True).fetchall()
 
 
-def _outgoing(row: Row, tools: Mapping[str, ToolDefinition]) -> Outgoing:
+def _outgoing(row: Row, tools: Mapping[str, ToolDefinition]) -> OutgoingEffect:
     _, intent, delivery, tool, token, body, key = row
     definition = tools[tool]
     if definition.endpoint is None:
         raise AssertionError("a push tool has an endpoint")
-    return Outgoing(
+    return OutgoingEffect(
         intent=str(intent),
         delivery=str(delivery),
         number=1,
@@ -117,3 +118,25 @@ def _outgoing(row: Row, tools: Mapping[str, ToolDefinition]) -> Outgoing:
         timeout_s=float(definition.policy.timeout_s),
         policy=definition.policy,
     )
+
+
+def take(limit: int) -> list[Outgoing]:
+    """Give what else is to be called now. People decided on undoings: they are few, and go before."""
+    undone = undoing_calls.take(limit)
+    return [*undone, *pushing.take(limit - len(undone))]
+
+
+def settle(ended: Sequence[tuple[Outgoing, Ended]], chance: Sequence[float]) -> list[float]:
+    """Record how calls ended; give how many seconds each waits for its next try, 0 where it has none.
+
+    Undoings come first, each a transaction that may be repeated; effects are one, and last.
+    """
+    numbered = [(place, call, end) for place, (call, end) in enumerate(ended)]
+    undone = [(place, call, end) for place, call, end in numbered if isinstance(call, OutgoingUndoing)]
+    effects = [(place, call, end) for place, call, end in numbered if isinstance(call, OutgoingEffect)]
+    pauses = [0.0] * len(ended)
+    told = undoing_calls.settle([(call, end) for _, call, end in undone], [chance[place] for place, *_ in undone])
+    told += pushing.settle([(call, end) for _, call, end in effects], [chance[place] for place, *_ in effects])
+    for (place, *_), pause_s in zip([*undone, *effects], told, strict=True):
+        pauses[place] = pause_s
+    return pauses

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -75,7 +76,10 @@ def _release(compensation_id: uuid.UUID) -> int:
     )
     after = {"payload_digest": act.row.payload_id, "round": act.row.round}
     writes.audit("release_compensation", "compensation", act.id, run=act.run, after=after)
-    writes.signal(f"gateway:{act.row.payload.tool}")
+    if act.is_pushed:
+        writes.wake("deliver")
+    else:
+        writes.signal(f"gateway:{act.row.payload.tool}")
     writes.send()
     return 1
 
@@ -106,16 +110,21 @@ def _admit(request: Admit, compensation_id: str, caller: Caller) -> Result:
         writes.refuse(action, "admission", run=request.run, step=request.step, epoch=request.epoch)
         writes.send()
         return action
+    act, result = judged(request, action, compensation_id, writes)
+    if isinstance(result, Refusal):
+        writes.refuse(result, "admission", **{**act.subject, "tool": action.tool, "digest": action.payload_digest})
+    writes.send()
+    return result
+
+
+def judged(request: Admit, action: Action, compensation_id: str, writes: Writes) -> tuple[Act, Result]:
+    """Judge the call of an approval under its locks; the delivery of what is let through is among the `writes`."""
     run = Compensation.objects.filter(pk=compensation_id).values_list("run__name", flat=True).first()
     freezes = lock_steps([(run or "", "")], strength="admit").freezes  # L10, before every other lock
     act = Act.locked(compensation_id, writes)
     if act is None:
         raise AssertionError("what is released is there")
-    result = _judge(request, action, act) or _frozen(act, action, freezes) or _deliver(act)
-    if isinstance(result, Refusal):
-        writes.refuse(result, "admission", **{**act.subject, "tool": action.tool, "digest": action.payload_digest})
-    writes.send()
-    return result
+    return act, _judge(request, action, act) or _frozen(act, action, freezes) or _deliver(act)
 
 
 def _judge(request: Admit, action: Action, act: Act) -> Refusal | None:
@@ -240,9 +249,8 @@ def _recorded(act: Act, row: CompensationDelivery, request: ReportOutcome) -> Re
     if scope is not None and (act.row.payload is None or act.row.payload.tool not in scope):
         return Refusal(code=Code.FORBIDDEN_ROLE, detail="This key is not for that tool.")
     response = None if request.response is None else canonical_bytes(request.response)
-    recorded = write_outcome(
-        act, row, Kind(request.outcome), source="report", response=response, retry_after_s=request.retry_after
-    )
+    told = Told(outcome=Kind(request.outcome), source="report", response=response, retry_after_s=request.retry_after)
+    recorded = write_outcome(act, row, told)
     if recorded.refusal is not None:
         return recorded.refusal
     if not recorded.is_news:
@@ -251,15 +259,22 @@ def _recorded(act: Act, row: CompensationDelivery, request: ReportOutcome) -> Re
     return Answer(status=OK, body={})
 
 
-def write_outcome(
-    act: Act,
-    row: CompensationDelivery,
-    outcome: Kind,
-    *,
-    source: str,
-    response: bytes | None = None,
-    retry_after_s: float | None = None,
-) -> deciding.Recorded:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """What became of a delivery, and who says so: a report, a call of our own (`push`), or a lease that ran out.
+
+    `retry_after_s` is the tool's own word, `pause_s` the back-off of who calls push tools; `response` canonical JSON.
+    """
+
+    outcome: Kind
+    source: str
+    response: bytes | None = None
+    retry_after_s: float | None = None
+    pause_s: float | None = None
+    evidence: str | None = None
+
+
+def write_outcome(act: Act, row: CompensationDelivery, told: Told) -> deciding.Recorded:
     """Judge and write down what became of a delivery, and what follows from it."""
     known = {str(each.pk): pure for each, pure in act.tries}
     pure = known.get(str(row.pk)) or pure_try(row)
@@ -267,24 +282,26 @@ def write_outcome(
         act.state,
         pure,
         is_newest=bool(act.tries) and str(act.tries[-1][0].pk) == str(row.pk),
-        outcome=outcome,
-        retry_after_s=retry_after_s,
+        outcome=told.outcome,
+        retry_after_s=told.retry_after_s,
         now=act.now,
+        pause_s=told.pause_s,
     )
     if not recorded.is_news:
         return recorded
     act.writes.insert(
         "compensationoutcome",
         delivery_id=str(row.pk),
-        outcome=outcome.value,
-        source=source,
+        outcome=told.outcome.value,
+        source=told.source,
         is_effective=recorded.is_effective,
-        response=response,
-        retry_after_s=retry_after_s,
+        response=told.response,
+        retry_after_s=told.retry_after_s,
+        evidence=told.evidence,
         by_id=act.writes.caller.credential_id,
         recorded_at=act.now,
     )
-    after = {"compensation": act.id, "number": row.number, "outcome": outcome.value, "source": source}
+    after = {"compensation": act.id, "number": row.number, "outcome": told.outcome.value, "source": told.source}
     act.writes.audit("record_outcome", "delivery", str(row.pk), run=act.run, after=after)
     _follow(act, recorded)
     return recorded
@@ -323,5 +340,5 @@ def _sweep(compensation_id: uuid.UUID) -> None:
         return
     row, pure = act.tries[-1]
     if pure.is_open and act.now >= pure.lease_until:
-        write_outcome(act, row, Kind.UNKNOWN, source="lease")
+        write_outcome(act, row, Told(outcome=Kind.UNKNOWN, source="lease"))
     writes.send()

@@ -20,6 +20,7 @@ from fencing.models.intents import Intent
 from fencing.models.runs import Run
 from fencing.protocol import compensations
 
+_UNDER_WAY = ["approved", "in_doubt", "in_flight"]
 _OPEN = sorted(state.value for state in compensations.OPEN)
 
 MUTABLE = (
@@ -113,6 +114,9 @@ SELECT CASE
     WHEN others.may_be_out THEN 'undoing_once: P5, an earlier try may have done it'
     WHEN EXISTS (SELECT FROM fencing_claim WHERE intent_id = act.intent_id AND act.effect_id IS NULL AND state = 'open')
         THEN 'undoing_of_what_nobody_wants: P4, a claim is open'
+    -- T5: this system calls push tools by itself, and no other.
+    WHEN NEW.by_id IS NULL AND pushed.mode IS DISTINCT FROM 'push'
+        THEN 'undoing_by_a_key: N8, a pull tool is called with a gateway''s key'
 END INTO wrong
 FROM (SELECT 1) AS nothing
 LEFT JOIN LATERAL (SELECT * FROM fencing_compensation WHERE id = NEW.compensation_id LIMIT 1) AS act ON true
@@ -122,7 +126,12 @@ LEFT JOIN LATERAL (
         SELECT bool_or(outcome IN ('failed', 'busy', 'not_sent', 'not_happened')) FROM fencing_compensationoutcome
         WHERE delivery_id = earlier.id AND is_effective), false) IS FALSE) AS may_be_out
     FROM fencing_compensationdelivery AS earlier WHERE release_id = NEW.release_id
-) AS others ON true;
+) AS others ON true
+LEFT JOIN LATERAL (SELECT tool FROM fencing_action WHERE payload_digest = NEW.payload_id LIMIT 1) AS called ON true
+LEFT JOIN LATERAL (
+    SELECT mode FROM fencing_toolversion
+    WHERE NEW.by_id IS NULL AND tool = called.tool AND id <= act.registry ORDER BY id DESC LIMIT 1
+) AS pushed ON true;
 """
 
 
@@ -224,6 +233,8 @@ class Compensation(models.Model):
                 F("proposed_at").desc(), F("id").desc(), include=["state", "tool"], name="compensation_newest"
             ),
             models.Index(fields=["proposed_at"], condition=Q(state__in=_OPEN), name="compensation_open"),
+            # What is to be called now, what is under way, and of a run what a later effect comes before (P7).
+            models.Index(fields=["run", "effect_at"], condition=Q(state__in=_UNDER_WAY), name="compensation_under_way"),
             GinIndex(fields=["resources"], name="compensation_by_resource"),
         ]
         triggers = [
@@ -304,6 +315,7 @@ class CompensationDelivery(models.Model):
     )
     idempotency_key = models.CharField(max_length=80)
     lease_until = models.DateTimeField()
+    # The gateway's key; null where this system called a push tool itself.
     by = models.ForeignKey("fencing.Credential", on_delete=models.PROTECT, null=True, db_index=False, related_name="+")
     admitted_at = fields.recorded_at()
 

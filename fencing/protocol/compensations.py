@@ -100,13 +100,16 @@ def undoing(definition: ToolDefinition | None, action: Json, response: Json, too
     """Build the exact action that would undo an effect (P2); None where a person must do it by hand (P6).
 
     By hand is what has no compensator, and what its template cannot be filled for: its action is not known, or holds
-    not what the template points at.
+    not what the template points at, or what comes of it does not fit the schema of the tool that would be called.
     """
     if definition is None or definition.compensator is None or not isinstance(action, dict):
         return None
     rendered = render_compensation(definition, action, response)
     built = rendered if isinstance(rendered, Refusal) else read_action(rendered, tools)
-    return None if isinstance(built, Refusal) else built
+    if isinstance(built, Refusal):
+        return None
+    called = tools(built.tool)
+    return None if called is not None and called.check_args(built.args) is not None else built
 
 
 def undoing_of_bytes(definition: ToolDefinition | None, canonical: bytes, tools: ToolLookup) -> Action | None:

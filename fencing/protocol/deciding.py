@@ -213,10 +213,12 @@ def report(
     outcome: Kind,
     retry_after_s: float | None,
     now: datetime,
+    pause_s: float | None = None,
 ) -> Recorded:
     """Judge what became of a delivery (P5, and "Outcomes"): `FAILED` puts it back, and who may say where is `undoing`.
 
     A failure, or a person's word that nothing happened, gives `State.PROPOSED`; claims may make it held or withdrawn.
+    `pause_s` is the back-off of who calls push tools, for what was not sent or found the tool busy.
     """
     if outcome is delivery.outcome:
         return Recorded(is_effective=False, is_news=False)
@@ -234,8 +236,14 @@ def report(
         case Kind.UNKNOWN:
             return Recorded(state=State.IN_DOUBT)
         case Kind.BUSY | Kind.NOT_SENT if state is State.IN_FLIGHT:
-            wait_s = BUSY_S if retry_after_s is None else min(retry_after_s, MAX_BUSY_S)
-            not_before = now + timedelta(seconds=wait_s) if outcome is Kind.BUSY else None
-            return Recorded(state=State.APPROVED, not_before=not_before)
+            return Recorded(state=State.APPROVED, not_before=_not_before(outcome, retry_after_s, pause_s, now))
         case _:
             return Recorded(state=State.PROPOSED)
+
+
+def _not_before(outcome: Kind, retry_after_s: float | None, pause_s: float | None, now: datetime) -> datetime | None:
+    """How long a repetition waits: the tool's own word, else the back-off; a gateway that sent nothing asks at once."""
+    if pause_s is None and outcome is Kind.NOT_SENT:
+        return None
+    wait_s = (BUSY_S if pause_s is None else pause_s) if retry_after_s is None else retry_after_s
+    return now + timedelta(seconds=min(wait_s, MAX_BUSY_S))

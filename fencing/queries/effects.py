@@ -11,37 +11,15 @@ from typing import Any
 
 from django.db.models import Prefetch
 
-from fencing.models import Action, Breaker, Claim, Commit, Delivery, Incident, Intent, ObservedEffect, Outcome
+from fencing.models import Action, Breaker, Claim, Commit, Compensation, Incident, Intent, ObservedEffect
 from fencing.models.registry import registry_at
 from fencing.protocol.errors import Refusal
 from fencing.protocol.tools import ToolDefinition
 from fencing.queries.pages import Filters, Page, keep
+from fencing.queries.tries import Try, deliveries, tries_of_undoings, try_of
 
 COLUMNS = {"state": "state", "tool": "tool", "run": "run__name", "key": "key"}
 MOST: int = 200
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Try:
-    """One delivery and how it ended. `outcomes` are in the order in which they were told."""
-
-    number: int
-    idempotency_key: str
-    admitted_at: datetime
-    lease_until: datetime
-    by: str
-    outcomes: tuple[Outcome, ...]
-
-    @property
-    def outcome(self) -> str:
-        """The outcome in effect; empty while nobody told one."""
-        effective = [each for each in self.outcomes if each.is_effective]
-        return effective[-1].outcome if effective else ""
-
-    @property
-    def says(self) -> str:
-        """What was said about it, the last word first."""
-        return next((each.evidence for each in reversed(self.outcomes) if each.evidence), "") or ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +59,10 @@ class EffectLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EffectTrace:
-    """Everything about one effect. `escapes` are open ones of this very action, which a reviewer may adopt."""
+    """Everything about one effect. `escapes` are open ones of this very action, which a reviewer may adopt.
+
+    `undoings` are what would undo it or did, each with its calls.
+    """
 
     line: EffectLine
     action: Any
@@ -92,6 +73,7 @@ class EffectTrace:
     incidents: tuple[Incident, ...]
     escapes: tuple[Incident, ...]
     breaker: Breaker | None
+    undoings: tuple[tuple[Compensation, tuple[Try, ...]], ...]
 
 
 def list_effects(filters: Filters, page: Page) -> tuple[list[EffectLine], str | None] | Refusal:
@@ -133,7 +115,14 @@ def read_effect(intent_id: uuid.UUID) -> EffectTrace | None:
         incidents=tuple(Incident.objects.filter(intent_id=intent_id).order_by("-opened_at")[:MOST]),
         escapes=() if digest is None else tuple(escapes.order_by("opened_at")[:MOST]),
         breaker=None if intent.tool is None else Breaker.objects.filter(tool=intent.tool).first(),
+        undoings=_undoings(intent_id),
     )
+
+
+def _undoings(intent_id: uuid.UUID) -> tuple[tuple[Compensation, tuple[Try, ...]], ...]:
+    rows = list(Compensation.objects.filter(intent_id=intent_id).order_by("-proposed_at", "-id")[:MOST])
+    tries = tries_of_undoings([row.pk for row in rows])
+    return tuple((row, tries.get(row.pk, ())) for row in rows)
 
 
 def troubled_tools() -> list[Breaker]:
@@ -148,17 +137,11 @@ def action_of(effect: ObservedEffect) -> Any:
 
 
 def _lines(ids: Sequence[uuid.UUID]) -> list[EffectLine]:
-    outcomes = Outcome.objects.order_by("recorded_at", "id").select_related("by", "person")
-    tries = (
-        Delivery.objects.order_by("number")
-        .select_related("by")
-        .prefetch_related(Prefetch("outcomes", queryset=outcomes))
-    )
     claims = Claim.objects.order_by("claimed_at", "id").select_related("step__run", "step__commit")
     found = (
         Intent.objects.filter(id__in=list(ids))
         .select_related("run")
-        .prefetch_related(Prefetch("deliveries", queryset=tries), Prefetch("claims", queryset=claims))
+        .prefetch_related(Prefetch("deliveries", queryset=deliveries()), Prefetch("claims", queryset=claims))
         .in_bulk()
     )
     return [_line(found[each]) for each in ids if each in found]
@@ -175,7 +158,7 @@ def _line(intent: Intent) -> EffectLine:
         opened_at=intent.opened_at,
         settled_at=intent.settled_at,
         claims=tuple(_claimed(each) for each in intent.claims.all()),
-        tries=tuple(_try(each) for each in intent.deliveries.all()),
+        tries=tuple(try_of(each) for each in intent.deliveries.all()),
     )
 
 
@@ -191,15 +174,4 @@ def _claimed(claim: Claim) -> Claimed:
         reason=step.reason or "",
         authority="" if commit is None else commit.authority,
         claimed_at=claim.claimed_at,
-    )
-
-
-def _try(delivery: Delivery) -> Try:
-    return Try(
-        number=delivery.number,
-        idempotency_key=delivery.idempotency_key,
-        admitted_at=delivery.admitted_at,
-        lease_until=delivery.lease_until,
-        by="" if delivery.by is None else delivery.by.name,
-        outcomes=tuple(delivery.outcomes.all()),
     )

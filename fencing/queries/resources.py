@@ -14,6 +14,7 @@ from django.db import connection
 from fencing.models import Compensation, Incident, ObservedEffect, SideLogRow
 from fencing.models.registry import current_registry, registry_at
 from fencing.protocol.pointers import parts_of
+from fencing.queries.tries import Try, tries_of_undoings
 
 MOST: Final = 200
 
@@ -57,13 +58,16 @@ class Authorised:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resource:
-    """What is on record about one resource, each list newest first and of bounded length."""
+    """What is on record about one resource, each list newest first and of bounded length.
+
+    A compensation stands with the calls that were made for it.
+    """
 
     name: str
     authorised: tuple[Authorised, ...]
     ledger: tuple[ObservedEffect, ...]
     incidents: tuple[Incident, ...]
-    compensations: tuple[Compensation, ...]
+    compensations: tuple[tuple[Compensation, tuple[Try, ...]], ...]
     refused: tuple[SideLogRow, ...]
 
     @property
@@ -81,11 +85,15 @@ def read_resource(name: str) -> Resource:
         authorised=tuple(_authorised(name)),
         ledger=tuple(ledger),
         incidents=tuple(Incident.objects.filter(**touching).select_related("owner").order_by("-opened_at")[:MOST]),
-        compensations=tuple(
-            Compensation.objects.filter(**touching).select_related("run").order_by("-proposed_at")[:MOST]
-        ),
+        compensations=_compensations(touching),
         refused=tuple(SideLogRow.objects.filter(**touching).order_by("-recorded_at")[:MOST]),
     )
+
+
+def _compensations(touching: dict[str, Any]) -> tuple[tuple[Compensation, tuple[Try, ...]], ...]:
+    rows = list(Compensation.objects.filter(**touching).select_related("run").order_by("-proposed_at")[:MOST])
+    tries = tries_of_undoings([row.pk for row in rows])
+    return tuple((row, tries.get(row.pk, ())) for row in rows)
 
 
 def _authorised(name: str) -> Iterator[Authorised]:

@@ -19,8 +19,6 @@ from fencing.models import (
     Commit,
     Compensation,
     CompensationApproval,
-    CompensationDelivery,
-    CompensationOutcome,
     CompensationRelease,
     Delivery,
     Fork,
@@ -34,6 +32,7 @@ from fencing.protocol import compensations, deciding
 from fencing.protocol.compensations import State
 from fencing.protocol.objects import rfc3339
 from fencing.queries.pages import Page
+from fencing.queries.tries import Try, tries_of_undoings
 
 OPEN: Final = tuple(state.value for state in compensations.OPEN)
 MOST_OTHERS: Final = 50
@@ -57,15 +56,6 @@ class Left:
     commit: Commit
     step: Step
     outcome: Outcome | None
-    response: Any
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Try:
-    """One delivery of the compensation itself, with the outcome in effect."""
-
-    delivery: CompensationDelivery
-    outcome: CompensationOutcome | None
     response: Any
 
 
@@ -135,7 +125,7 @@ def read(compensation_id: uuid.UUID) -> Read | None:
         claims=tuple(claims) if row.intent else (),
         approvals=tuple(approvals),
         releases=tuple(row.releases.order_by("round")),
-        tries=_tries(row),
+        tries=tries_of_undoings([row.pk]).get(row.pk, ()),
         others=tuple(_lines(list(others[:MOST_OTHERS]))) if row.run else (),
         pure=_pure(row, approvals),
         sensitive=called.sensitive if called else (),
@@ -195,15 +185,6 @@ def _effect_action(row: Compensation, left: tuple[Left, ...]) -> Any:
         return _json(left[-1].delivery.payload)
     digest = None if row.effect is None else row.effect.digest
     return _json(None if digest is None else Action.objects.filter(payload_digest=digest).first())
-
-
-def _tries(row: Compensation) -> tuple[Try, ...]:
-    found = []
-    for each in CompensationDelivery.objects.filter(compensation=row).select_related("by").order_by("admitted_at"):
-        outcome = each.outcomes.filter(is_effective=True).select_related("person").order_by("-recorded_at").first()
-        response = None if outcome is None or outcome.response is None else json.loads(bytes(outcome.response))
-        found.append(Try(delivery=each, outcome=outcome, response=response))
-    return tuple(found)
 
 
 def _pure(row: Compensation, approvals: QuerySet[CompensationApproval]) -> deciding.Undoing:

@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from fencing.gateway import dispatching
+from fencing.gateway import dispatching, pushing
 from fencing.models import Delivery, Intent
 from tests.cases.calling import action_of, ask_with_key, comes_to, kinds, nothing_leaves, wanted
 from tests.cases.reports import check_coverage
@@ -41,7 +41,7 @@ def test_b01_a_key_with_another_body_is_refused_and_never_sent(story: Story, ser
 @pytest.mark.parametrize("take", ["plain", "careful"])
 def test_b02_of_many_workers_that_take_at_once_one_owns_the_key(story: Story, server: Serving, take: str) -> None:
     intent = wanted(story, action_of(), key="k2")
-    ways = {"plain": lambda: list(dispatching.take_plain(10).calls), "careful": lambda: dispatching.take(10)}
+    ways = {"plain": lambda: list(dispatching.take_plain(10).calls), "careful": lambda: pushing.take(10)}
     taken = [each for found in at_once(*[ways[take]] * THREADS) for each in found]
     assert [each.intent for each in taken] == [intent]
     assert Delivery.objects.filter(intent_id=intent).count() == 1

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
-from pytest_django import DjangoAssertNumQueries
+from pytest_django import DjangoAssertNumQueries, Settings
 
 from dashboard.access import Group
+from fencing.gateway import dispatching, undoings
 from fencing.models import Compensation, CompensationApproval
+from fencing.protocol.pushing import End, Ended
 from fencing.queries.dossiers import of_compensation
 from fencing.queries.evidence import make_pack
 from tests.fencing.test_compensating import TWO, Undoing
 from tests.fencing.test_forks import MORE, TICKET
 from tests.people import confirm
+from tests.pushing import LOCAL, Serving, definition, serving
 from tests.stories import NOTE, TOOLS, register
 
 pytestmark = pytest.mark.django_db
@@ -256,3 +259,57 @@ def test_one_leads_who_may_to_its_evidence(acting: Callable[..., Client], story:
     assert {("compensation", made), ("delivery", admitted["delivery"])} <= set(dossier.subjects)
     assert make_pack("compensation", made) is not None
     assert of_compensation("no-id") is None
+
+
+def test_each_call_is_shown_by_whom_and_with_what_is_known_of_it(acting: Callable[..., Client], story: Undoing) -> None:
+    made = story.lost()
+    client = acting()
+    assert "Nobody approved it yet." in shown(client, f"/compensations/{made}")
+    story.approve(made)
+    assert "No call was made yet" in shown(client, f"/compensations/{made}")
+    busy = story.undo(made)
+    story.tell(busy, "busy", retry_after=0)
+    story.tell(story.undo(made), "succeeded", response={"closed": "C-17"})
+    html = shown(client, f"/compensations/{made}")
+    for word in (busy["idempotency_key"], "C-17", story.gateway.name, "of approval 1", "busy", "succeeded"):
+        assert word in html, word
+
+
+def test_an_effect_and_a_resource_lead_to_what_undoes_them(acting: Callable[..., Client], server: Serving) -> None:
+    """Of a push tool: called by this system, and said by nobody's gateway."""
+    args = {"invoice": {"from": "action", "pointer": "/args/invoice"}}
+    early = definition(server, optimistic=True, compensator={"tool": "unpay", "args": args})
+    register([early, {**definition(server), "tool": "unpay"}])
+    story = Undoing()
+    story.open()
+    story.fork()
+    intent = story.want("p", {"tool": "pay", "args": {"invoice": "inv-9"}}, branch="B")["intent"]["id"]
+    told_by_the_tool(200, {"id": "eff-1"})
+    (made,) = story.reconcile(None)["compensations"]
+    client = acting()
+    for path in (f"/effects/{intent}", "/resource?q=inv-9"):
+        html = shown(client, path)
+        assert f'href="/compensations/{made}"' in html
+        assert "no call yet" in html
+    story.approve(made)
+    undoings.release_due()
+    told_by_the_tool(500, {})
+    for path in (f"/effects/{intent}", "/resource?q=inv-9"):
+        assert "1 call, the last one unknown" in shown(client, path)
+    for path in (f"/effects/{intent}", f"/compensations/{made}"):
+        html = shown(client, path)
+        assert "this system" in html
+        assert "it may have happened" in html
+
+
+def told_by_the_tool(status: int, body: dict[str, Any]) -> None:
+    """Take the one call that is due, and have it answered."""
+    (one,) = dispatching.take(16)
+    dispatching.settle([(one, Ended(how=End.ANSWERED, status=status, body=body))], [0.5])
+
+
+@pytest.fixture
+def server(settings: Settings) -> Iterator[Serving]:
+    settings.FENCE_TOOL_HOSTS = LOCAL
+    with serving() as made:
+        yield made

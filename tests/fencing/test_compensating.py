@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from fencing.gateway import admissions, compensating, ledgers, outcomes, undoings
+from fencing.gateway import admissions, compensating, dispatching, ledgers, outcomes, undoings
 from fencing.models import AuditEvent, Compensation, CompensationRelease, Incident, ObservedEffect, SideLogRow
 from fencing.protocol.callers import Caller, Role
 from fencing.queries import gateway as gateway_queries
@@ -312,6 +312,23 @@ def test_a_freeze_stops_an_undoing_too(story: Undoing) -> None:
     assert story.wanted() == []
     story.lift(frozen)
     assert story.undo(made)["admit"] is True
+
+
+def test_whose_call_it_is_says_the_version_under_which_it_was_proposed(story: Undoing) -> None:
+    made = story.lost()
+    story.approve(made)
+    story.token_of(made)
+    push = {"tool": "close_ticket", "idempotent": True, "mode": "push", "endpoint": "https://tickets.example/close"}
+    register([push])
+    assert [each["compensation"] for each in story.wanted() if "compensation" in each] == [made]
+    assert dispatching.take(16) == []
+    story.fork("D", "E", fork="f2")
+    later = story.lost("d", {"tool": "create_ticket", "args": {"title": "later"}}, fork="f2", branch="D")
+    story.approve(later)
+    story.token_of(later)
+    register(MORE[:1])
+    assert later not in [each.get("compensation") for each in story.wanted()]
+    assert [getattr(each, "compensation", None) for each in dispatching.take(16)] == [later]
 
 
 # ---- B6: wanted again ----

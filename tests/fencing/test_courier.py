@@ -11,7 +11,7 @@ import pytest
 
 from fencing.gateway import courier as loop
 from fencing.gateway.dispatching import Taken
-from fencing.gateway.pushing import Outgoing
+from fencing.gateway.outgoing import Outgoing, OutgoingEffect
 from fencing.protocol.policies import Policy
 from fencing.protocol.pushing import Ended
 from tests.pushing import WAIT_S, courier, eventually, serving
@@ -20,8 +20,8 @@ from tests.pushing import WAIT_S, courier, eventually, serving
 LONG_S: Final = 3 * WAIT_S
 
 
-def outgoing(url: str, key: str) -> Outgoing:
-    return Outgoing(
+def outgoing(url: str, key: str) -> OutgoingEffect:
+    return OutgoingEffect(
         intent=key,
         delivery=key,
         number=1,
@@ -63,7 +63,7 @@ class Desk:
         """Remember what ended, once it may."""
         del chance
         assert self.may_settle.wait(LONG_S)
-        self.settled += [call.intent for call, _ in ended]
+        self.settled += [call.delivery for call, _ in ended]
         return [0.0] * len(ended)
 
 

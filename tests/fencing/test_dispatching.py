@@ -13,9 +13,9 @@ import pytest
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
-from fencing.gateway import dispatching, ledgers, pushing
+from fencing.gateway import dispatching, ledgers, pace, pushing
 from fencing.gateway.dispatching import Taken
-from fencing.gateway.pushing import Outgoing
+from fencing.gateway.outgoing import OutgoingEffect
 from fencing.models import Delivery, Intent, SideLogRow, registry
 from fencing.protocol.pushing import End, Ended
 from fencing.services.requests import ObserveEffect
@@ -57,7 +57,7 @@ def read_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "LATEST_S", -1.0)
 
 
-def taken_by(take: Callable[[], list[Outgoing]], tool: dict[str, Any]) -> tuple[str, Outgoing]:
+def taken_by(take: Callable[[], list[OutgoingEffect]], tool: dict[str, Any]) -> tuple[str, OutgoingEffect]:
     """Tell a story up to the success of its effect; give the run, and what would have been sent."""
     register([tool])
     story = Story()
@@ -68,7 +68,7 @@ def taken_by(take: Callable[[], list[Outgoing]], tool: dict[str, Any]) -> tuple[
     return story.run, call
 
 
-def plainly() -> list[Outgoing]:
+def plainly() -> list[OutgoingEffect]:
     taken = dispatching.take_plain(4)
     assert taken.is_all
     return list(taken.calls)
@@ -244,7 +244,7 @@ def test_each_tool_has_its_turn_and_the_oldest_leaves_first(story: Story) -> Non
 def test_while_another_worker_takes_nobody_else_does(story: Story, connect_as: Connect) -> None:
     story.agree(action=action_of())
     other = connect_as("fence_fencer")
-    other.execute(pushing.ONE_TAKES)
+    other.execute(pace.ONE_TAKES)
     assert dispatching.take_plain(16) == Taken(is_all=True, is_busy=True)
     other.rollback()
     assert len(dispatching.take_plain(16).calls) == 1

@@ -8,6 +8,7 @@ import pytest
 from django.db import connection
 
 from fencing.models import Branch, Claim, Compensation, Fork
+from fencing.queries import gateway as gateway_queries
 from fencing.services import forks
 from fencing.services.requests import OpenFork, ReconcileFork
 from tests.stories import EPOCH, NOTE, TOOLS, Story, Told, actor, register, told
@@ -236,6 +237,18 @@ def test_what_the_winner_wants_too_stays_and_is_sent_once(story: Branching) -> N
     again = story.admit(story.token("ta"), TICKET)
     assert (again["admit"], again["intent"]) == (False, first["intent"])
     assert sorted(each["state"] for each in story.intent(first)["claims"]) == ["lost", "won"]
+
+
+def test_what_a_loser_began_and_nobody_knows_is_offered_by_the_winners_token(story: Branching) -> None:
+    story.want("tb", TICKET, branch="B")
+    first = story.send("tb", outcome="unknown")
+    story.want("ta", TICKET, branch="A")
+    story.reconcile("A")
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_sleep(1.05)")
+    (offer,) = told(gateway_queries.wanted(None, story.gateway))["items"]
+    assert (offer["intent"], offer["token"]) == (first["intent"], story.token("ta"))
+    assert story.admit(offer["token"], TICKET)["admit"] is True
 
 
 def test_a_retry_that_claims_it_withdraws_the_undoing(story: Branching) -> None:

@@ -146,6 +146,33 @@ def test_nothing_is_undone_but_under_its_approval(fencer: Connection, as_fencer:
         make.make_undoing(release=release, store=as_fencer)
 
 
+def test_only_a_push_tool_is_called_without_a_gateways_key(fencer: Connection, as_fencer: SqlStore) -> None:
+    """As it was when the undoing was proposed: what became of the tool since then is not asked."""
+    act = make.make_approved(store=as_fencer)
+    called = str(act.payload.tool)
+    release = make.make_release(compensation=act, store=as_fencer)
+    with refused(fencer, by="undoing_by_a_key"):
+        make.make_undoing(release=release, by=None, store=as_fencer)
+    pull = make.make_tool(tool=called, store=as_fencer)
+    of_pull = make.make_release(compensation=approved_for(called, pull.pk, as_fencer), store=as_fencer)
+    push = make.make_tool(tool=called, version=2, mode="push", endpoint="https://tool.example/", store=as_fencer)
+    of_push = make.make_release(compensation=approved_for(called, push.pk, as_fencer), store=as_fencer)
+    with refused(fencer, by="undoing_by_a_key"):
+        make.make_undoing(release=of_pull, by=None, store=as_fencer)
+    with allowed(fencer):
+        make.make_undoing(release=of_push, by=None, store=as_fencer)
+
+
+def approved_for(tool: str, registry: int, store: SqlStore) -> Compensation:
+    """An approved call of a tool, proposed under a version of the registry."""
+    effect = make.make_effect(store=store)
+    action = make.make_action(tool=tool, n=effect.external_id, store=store)
+    act = make.make_compensation(effect=effect, payload=action, registry=registry, store=store)
+    make.make_compensation_approval(compensation=act, store=store)
+    approve(act, store)
+    return act
+
+
 @pytest.mark.parametrize(("outcome", "by"), [(None, "undoing_once"), ("unknown", "undoing_once"), ("busy", None)])
 def test_what_may_have_been_undone_is_not_tried_again(
     outcome: str | None, by: str | None, fencer: Connection, as_fencer: SqlStore

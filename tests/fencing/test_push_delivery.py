@@ -17,7 +17,7 @@ from pytest_django import Settings
 from pytest_django.plugin import DjangoDbBlocker
 
 from fencing.gateway import dispatching, ledgers, pushing
-from fencing.gateway.pushing import Outgoing
+from fencing.gateway.outgoing import OutgoingEffect
 from fencing.models import AuditEvent, Breaker, Delivery, Incident, Intent, Outcome, SideLogRow
 from fencing.protocol.pushing import End, Ended
 from fencing.services.recompute import Tallied, find_faults
@@ -260,9 +260,9 @@ def test_two_couriers_call_nothing_twice(story: Story, server: Serving) -> None:
 # ---- races ----
 
 
-def take_all() -> list[Outgoing]:
+def take_all() -> list[OutgoingEffect]:
     """Take as a courier does: what is plain, and then the rest."""
-    return [*dispatching.take_plain(16).calls, *dispatching.take(16)]
+    return [*dispatching.take_plain(16).calls, *pushing.take(16)]
 
 
 def test_a_call_beside_a_divergent_vote_leaves_or_loses_its_commit(story: Story, server: Serving) -> None:
@@ -279,7 +279,7 @@ def test_a_call_beside_a_divergent_vote_leaves_or_loses_its_commit(story: Story,
     assert Incident.objects.filter(kind="late_divergence").count() == Intent.objects.filter(state="in_flight").count()
 
 
-def vote(story: Story, action: Any, step: str) -> list[Outgoing]:
+def vote(story: Story, action: Any, step: str) -> list[OutgoingEffect]:
     story.vote(story.third, action, step)
     return []
 
@@ -298,7 +298,7 @@ def test_a_call_beside_a_freeze_is_stopped_or_told_as_out(story: Story, server: 
         assert len(take_all()) == (0 if taken else 1)
 
 
-def freeze(story: Story, answers: list[Any]) -> list[Outgoing]:
+def freeze(story: Story, answers: list[Any]) -> list[OutgoingEffect]:
     answers.append(story.freeze(tool="pay"))
     return []
 

@@ -11,7 +11,7 @@ from fencing.protocol import compensations, deciding, undoing
 from fencing.protocol.compensations import State
 from fencing.protocol.deciding import Admitted, Approval, Approved, Done, Same, Undoing
 from fencing.protocol.errors import Code, Refusal
-from fencing.protocol.intents import ClaimState, Intent, Kind
+from fencing.protocol.intents import BUSY_S, MAX_BUSY_S, ClaimState, Intent, Kind
 from fencing.protocol.intents import State as IntentState
 from tests.protocol.values import NOW, delivery, intent, later
 
@@ -111,6 +111,33 @@ def test_what_each_end_of_the_delivery_does(state: State, before: Kind | None, o
         state, delivery(outcome=before), is_newest=True, outcome=outcome, retry_after_s=None, now=NOW
     )
     assert (told.state, told.refusal) == (after, None)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "retry_after_s", "pause_s", "waits_s"),
+    [
+        (Kind.BUSY, None, None, BUSY_S),
+        (Kind.BUSY, 7, None, 7),
+        (Kind.BUSY, 10**9, None, MAX_BUSY_S),
+        (Kind.NOT_SENT, None, None, None),
+        (Kind.BUSY, None, 0.5, 0.5),
+        (Kind.BUSY, 7, 0.5, 7),
+        (Kind.NOT_SENT, None, 0.5, 0.5),
+    ],
+)
+def test_what_was_not_done_waits_as_the_tool_says_or_else_for_the_pause_of_who_calls(
+    outcome: Kind, retry_after_s: float | None, pause_s: float | None, waits_s: float | None
+) -> None:
+    told = deciding.report(
+        State.IN_FLIGHT,
+        delivery(),
+        is_newest=True,
+        outcome=outcome,
+        retry_after_s=retry_after_s,
+        now=NOW,
+        pause_s=pause_s,
+    )
+    assert told.not_before == (None if waits_s is None else later(waits_s))
 
 
 def test_an_outcome_is_final_and_a_contradiction_goes_to_people() -> None:

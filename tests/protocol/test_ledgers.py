@@ -109,3 +109,18 @@ def test_what_cannot_be_built_is_for_a_person() -> None:
     assert undoing(definition, action, None, lambda _tool: None) is None
     assert undoing(definition, None, {"id": "r1"}, lambda _tool: None) is None
     assert undoing(None, action, {"id": "r1"}, lambda _tool: None) is None
+
+
+def test_what_would_not_fit_the_tool_that_is_called_is_for_a_person() -> None:
+    """The template can be filled; what comes of it would be refused at the gateway after a person had approved it."""
+    schema: Json = {"type": "object", "properties": {"id": {"type": "string"}}, "required": ["id"]}
+    pointed: Json = {"from": "response", "pointer": "/id", "default": None}
+    effect = read_tool({"tool": "refund", "compensator": {"tool": "reverse", "args": {"id": pointed}}})
+    called = read_tool({"tool": "reverse", "args_schema": schema})
+    assert isinstance(effect, ToolDefinition)
+    assert isinstance(called, ToolDefinition)
+    action: Json = {"tool": "refund", "args": {}}
+    built = undoing(effect, action, {"id": "r1"}, {"reverse": called}.get)
+    assert built is not None
+    assert built.args == {"id": "r1"}
+    assert undoing(effect, action, None, {"reverse": called}.get) is None
