@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
 
 import pytest
 from pytest_django import DjangoDbBlocker
 
-from fencing.models import Branch, Commit, Compensation, CompensationApproval, Delivery, Fork, Intent
+from fencing.models import Branch, Commit, Compensation, CompensationApproval, Delivery, Fork, Incident, Intent
 from fencing.protocol.callers import Role
-from fencing.services import fencing
+from fencing.services import fencing, steps, votes
 from fencing.services.recompute import Tallied, find_faults
+from fencing.services.requests import CastVote, ProposeStep
 from tests.fencing.beside import Crowd, empty_database
 from tests.fencing.test_compensating import TWO, Undoing
 from tests.fencing.test_forks import MORE, TICKET
 from tests.length import long_or
-from tests.stories import TOOLS, actor, register
+from tests.stories import EPOCH, TOOLS, Told, actor, register
 
 ROUNDS = long_or(4, long=100)
 
@@ -162,3 +168,91 @@ def test_the_new_claim_that_waits_is_seen_by_the_admission_of_the_undoing(story:
             ]
             if state == "in_flight":
                 assert story.admit(story.token(f"again{number}"), action)["code"] == "not_ready"
+
+
+# ---- everything at once ----
+
+
+def test_rounds_of_reconciling_admission_and_vote_reach_no_client_as_a_deadlock(story: Undoing) -> None:
+    """Winner and loser want one effect, the loser wants another besides, and a third path disagrees about the loser's.
+
+    Of the shared one exactly one call is let through, and it is owed nothing. The loser's own is out and owed an
+    undoing, or taken back and owed none.
+    """
+    rounds = long_or(20, long=200)
+    tokens = committed_trios(story, rounds)
+    chance, ends = random.Random(7), Counter[str]()  # noqa: S311 - a test's dice
+    with Crowd(7) as crowd:
+        for number in range(rounds):
+            shared, own = ticket(f"shared{number}"), ticket(f"own{number}")
+            wins, loses, alone = f"w{number}", f"l{number}", f"o{number}"
+            acts: list[tuple[str, Callable[[], Any]]] = [
+                ("reconcile", partial(story.reconcile, f"A{number}", f"f{number}")),
+                ("winner", partial(story.admit, tokens[wins], shared)),
+                ("loser", partial(story.admit, tokens[loses], shared)),
+                ("own", partial(story.admit, tokens[alone], own)),
+                ("against", partial(story.vote, story.third, ticket("other"), loses)),
+                ("against own", partial(story.vote, story.third, ticket("other"), alone)),
+                ("decide", fencing.decide_due),
+            ]
+            chance.shuffle(acts)
+            begun = crowd.at_once(*(partial(late, act, chance.uniform(0, 0.03)) for _, act in acts))
+            told = dict(zip([name for name, _ in acts], begun, strict=True))
+            look_at_round(story, number, told)
+            ends[told["own"].get("code", "out")] += 1
+    assert min(ends["out"], ends["revoked"]) > 0, ends
+    assert list(find_faults(Tallied(), lambda _: None)) == []
+
+
+def late(act: Callable[[], Any], wait_s: float) -> Any:
+    """Act a moment later than others, so that each of them comes first in some round."""
+    time.sleep(wait_s)
+    return act()
+
+
+def look_at_round(story: Undoing, number: int, told: dict[str, Told]) -> None:
+    """Hold what each was told against the ends that are allowed, and against what is stored."""
+    let_through = {name for name in ("winner", "loser") if told[name].get("admit") is True}
+    assert len(let_through) == 1, told
+    assert told["winner"].get("code") in {None, "delivery_in_progress"}, told
+    assert told["loser"].get("code") in {None, "delivery_in_progress", "revoked"}, told
+    assert told["own"].get("code") in {None, "revoked"}, told
+    assert {told[name].get("vote") for name in ("against", "against own")} <= {"recorded", "late"}, told
+    is_out = told["own"].get("admit") is True
+    assert len(told["reconcile"]["compensations"]) == is_out, told
+    assert told["reconcile"]["withdrawn"] == []
+    winner, loser, own = (story.step(f"{letter}{number}") for letter in "wlo")
+    assert (winner["phase"], winner["intent"]["state"]) == ("committed", "in_flight")
+    for name, step in (("loser", loser), ("own", own)):
+        # What is out stands, though its branch lost and somebody disagrees: then people are told.
+        stands = step["phase"] == "committed"
+        assert (step["phase"], step["reason"]) in ENDS_OF_A_LOSER, step
+        assert stands or told[name].get("admit") is None, told
+        assert not stands or told[name].get("code") != "revoked", told
+        about = Incident.objects.filter(step__name=step["step"], kind="late_divergence")
+        assert about.count() == stands, step
+    assert (own["phase"] == "committed") is is_out
+
+
+ENDS_OF_A_LOSER = {("committed", "agreement"), ("rejected", "branch_lost"), ("rejected", "late_divergence")}
+
+
+def ticket(title: str) -> dict[str, Any]:
+    return {"tool": "create_ticket", "args": {"title": title}}
+
+
+def committed_trios(story: Undoing, rounds: int) -> dict[str, str]:
+    """Fork so many times, and commit in each fork three optimistic steps; give their tokens by step."""
+    wanted: dict[str, tuple[str, dict[str, Any]]] = {}
+    for number in range(rounds):
+        story.fork(f"A{number}", f"B{number}", fork=f"f{number}")
+        wanted[f"w{number}"] = f"A{number}", ticket(f"shared{number}")
+        wanted[f"l{number}"] = f"B{number}", ticket(f"shared{number}")
+        wanted[f"o{number}"] = f"B{number}", ticket(f"own{number}")
+    place: dict[str, Any] = {"run": story.run, "epoch": EPOCH}
+    asked = [ProposeStep(step=name, branch=branch, **place) for name, (branch, _) in wanted.items()]
+    steps.propose_steps(asked, story.planner)
+    for path in (story.replica, story.production):
+        votes.cast_votes([CastVote(step=name, action=action, **place) for name, (_, action) in wanted.items()], path)
+    story.decide()
+    return dict(Commit.objects.filter(run__name=story.run).values_list("step_name", "token"))
