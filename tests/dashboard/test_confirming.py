@@ -158,6 +158,13 @@ def test_a_password_does_not_take_a_second_factor_back(client: Client, person: M
     assert client.session[CONFIRMED]["second"] is not None
 
 
+def test_a_password_is_no_second_factor_and_takes_over_none_of_somebody_else(ada: Client, person: MakePerson) -> None:
+    session, first, second = ada.session, User.objects.get(username="lena"), person(Group.REVIEWER, name="omar")
+    note_confirmation(session, first, by_second_factor=True)
+    note_confirmation(session, second, by_second_factor=False)
+    assert session[CONFIRMED]["second"] is None
+
+
 @pytest.mark.parametrize("elsewhere", ["https://evil.example/", "//evil.example", "javascript:alert(1)", "\\\\evil"])
 def test_a_confirmation_leads_to_this_site_alone(ada: Client, elsewhere: str) -> None:
     assert ada.post("/confirm", {"password": PASSWORD, "next": elsewhere})["Location"] == "/"

@@ -136,12 +136,14 @@ def test_a_right_password_alone_forgets_nothing(client: Client, person: MakePers
     assert client.post("/sign-in/code", {"code": "000001"}).status_code == 429
 
 
-def test_a_confirmation_forgets_the_wrong_guesses_before_it(client: Client, person: MakePerson) -> None:
+def test_a_confirmation_forgets_the_wrong_guesses_of_its_place_alone(client: Client, person: MakePerson) -> None:
     client.force_login(person(Group.ONCALL))
+    guess_wrong(from_("192.0.2.9"), 4)
     for _ in range(4):
         client.post("/confirm", {"password": "wrong"})
     assert client.post("/confirm", {"password": "correct horse battery"}).status_code == 302
-    assert not AccessAttempt.objects.exists()
+    left = AccessAttempt.objects.get()
+    assert (left.ip_address, left.failures_since_start) == ("192.0.2.9", 4)
 
 
 def test_a_name_is_locked_for_all_after_many_guesses_from_many_places(client: Client, person: MakePerson) -> None:

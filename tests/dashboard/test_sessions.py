@@ -15,6 +15,7 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from dashboard.access import Group
+from dashboard.door.forms import NewPasswordForm
 from dashboard.door.sessions import TIMES
 from fencing.models import AuditEvent
 from fencing.protocol.callers import Caller, Role
@@ -163,6 +164,26 @@ def test_a_link_sets_a_password_once(client: Client, person: MakePerson) -> None
     assert again.get("/set-password").status_code == 410
     assert again.post("/set-password", NEW).status_code == 410
     assert AuditEvent.objects.filter(verb="set_password").count() == 1
+
+
+def test_of_two_who_use_a_link_at_once_the_second_finds_it_used(
+    client: Client, person: MakePerson, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    person(Group.VIEWER)
+    url, user = link_for("lena")
+    client.get(url)
+    looks_well = NewPasswordForm.is_valid
+
+    def after_another(form: NewPasswordForm) -> bool:
+        user.set_password("the password of the first")
+        user.save()
+        return looks_well(form)
+
+    monkeypatch.setattr(NewPasswordForm, "is_valid", after_another)
+    assert client.post("/set-password", NEW)["Location"] == "/set-password"
+    assert client.get("/set-password").status_code == 410
+    assert knock(Client(), password=NEW["new_password"]).status_code == 422
+    assert not AuditEvent.objects.filter(verb="set_password").exists()
 
 
 def test_a_scanner_that_opens_a_link_does_not_use_it_up(client: Client, person: MakePerson) -> None:
