@@ -598,10 +598,10 @@ def make_compensation(*, effect: ObservedEffect | None, store: Store = ORM, **va
     return compensation
 
 
-def make_approved(*, store: Store = ORM, approvals: int = 1, **values: Any) -> Compensation:
+def make_approved(*, tool: Any = None, store: Store = ORM, approvals: int = 1, **values: Any) -> Compensation:
     """A compensation with an exact action, approved by as many people as asked for here, and by one as it needs."""
     effect = make_effect(store=store)
-    action = make_action(tool=fresh("undo"), n=effect.external_id, store=store)
+    action = make_action(tool=tool or fresh("undo"), n=effect.external_id, store=store)
     compensation = make_compensation(effect=effect, payload=action, store=store, **values)
     for _ in range(approvals):
         make_compensation_approval(compensation=compensation, store=store)

@@ -64,20 +64,24 @@ class StepQuery:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WantedQuery:
-    """`GET /votes/wanted`."""
+class WorkList:
+    """Which part of a list of work is wanted: all that one answer may hold, for who asks means to do it."""
 
     wait: Wait = 0.0
-    limit: Limit = DEFAULT_LIMIT
+    limit: Limit = MAX_LIMIT
+    cursor: CursorText | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GatewayWantedQuery:
+class WantedQuery(WorkList):
+    """`GET /votes/wanted`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewayWantedQuery(WorkList):
     """`GET /gateway/wanted`."""
 
     tool: Identifier | None = None
-    wait: Wait = 0.0
-    limit: Limit = DEFAULT_LIMIT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,12 +242,24 @@ def filters_of(asked: ListOf | SideLogFilters) -> dict[str, object]:
     return {name: value for name, value in named if value is not None}
 
 
+def page_of(asked: ListOf | WorkList) -> Page | Refusal:
+    """The page that was asked for, or that its cursor is none."""
+    cursor = None if asked.cursor is None else Cursor.decode(asked.cursor)
+    return cursor if isinstance(cursor, Refusal) else Page(limit=asked.limit, cursor=cursor)
+
+
+def worked_off(asked: WorkList, find: Callable[[Page], Result]) -> Result:
+    """Answer with one page of a list of work."""
+    page = page_of(asked)
+    return page if isinstance(page, Refusal) else find(page)
+
+
 def listed(asked: ListOf, find: Callable[[Mapping[str, object], Page], Found | Refusal]) -> Result:
     """Answer with one page of a list."""
-    cursor = None if asked.cursor is None else Cursor.decode(asked.cursor)
-    if isinstance(cursor, Refusal):
-        return cursor
-    found = find(filters_of(asked), Page(limit=asked.limit, cursor=cursor))
+    page = page_of(asked)
+    if isinstance(page, Refusal):
+        return page
+    found = find(filters_of(asked), page)
     if isinstance(found, Refusal):
         return found
     items, following = found

@@ -67,8 +67,8 @@ def _uuid(text: str | None) -> uuid.UUID | None:
 
 
 def _report(request: ReportOutcome, delivery: Delivery | None, facts: Facts, writes: Writes) -> Result:
-    if request.intent is None and request.compensation is None:
-        detail = "A report names the intent or the compensation that it is about."
+    if (request.intent is None) is (request.compensation is None):
+        detail = "A report names the intent or the compensation that it is about, and not both."
         return writes.refuse(Refusal(code=Code.INVALID_VALUE, detail=detail, pointer="/intent"), "outcome")
     if delivery is None:
         detail = "There is no such delivery of this intent."

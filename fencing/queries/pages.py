@@ -99,6 +99,10 @@ class Page:
         return Q(**{f"{at}__lte": self.cursor.at}) & earlier
 
 
+ALL_AT_ONCE: Final = Page(limit=MAX_LIMIT)
+"""As much of a list of work as one answer may hold."""
+
+
 def _number(digits: str) -> int:
     value = int(digits)
     if not 0 <= value < 2**63:

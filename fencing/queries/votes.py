@@ -14,6 +14,7 @@ from fencing.protocol.callers import Caller
 from fencing.protocol.errors import Refusal
 from fencing.protocol.objects import Object, rfc3339
 from fencing.protocol.tools import Effect, Policy
+from fencing.queries.pages import ALL_AT_ONCE, Page
 
 # Undecided and not voted on by this path, which the tool asks as far as it is pinned; or agreed on digests alone,
 # where the action is this path's to give: the trusted one's alone where the tool has advisory members (F5).
@@ -34,20 +35,30 @@ WANTED = """
             AND NOT EXISTS (SELECT FROM fencing_vote v
                              WHERE v.step_id = s.id AND v.path = %(path)s AND v.payload_id IS NOT NULL)
            ELSE NOT EXISTS (SELECT FROM fencing_vote v WHERE v.step_id = s.id AND v.path = %(path)s) END
-   ORDER BY s.proposed_at LIMIT %(limit)s
+     AND (%(after)s::uuid IS NULL OR (s.proposed_at, s.id) > (%(at)s::timestamptz, %(after)s::uuid))
+   ORDER BY s.proposed_at, s.id LIMIT %(limit)s
 """
 
 
-def wanted(caller: Caller, *, limit: int = 100, wait: bool = False) -> Result:
+def wanted(caller: Caller, page: Page = ALL_AT_ONCE, *, wait: bool = False) -> Result:
     """The steps that await this path's vote, or the action of a digest that it voted for; the oldest first."""
+    if (refusal := page.fits(at="proposed_at")) is not None:
+        return refusal
     with connection.cursor() as cursor:
         paths = list(Policy().required_paths)
-        cursor.execute(WANTED, {"path": caller.path, "paths": paths, "limit": limit})
+        known = {"path": caller.path, "paths": paths, **_place(page), "limit": page.limit + 1}
+        cursor.execute(WANTED, known)
         needs = dict(cursor.fetchall())
-    steps = Step.objects.filter(id__in=needs).select_related("run").order_by("proposed_at", "id")
+    found = list(Step.objects.filter(id__in=needs).select_related("run").order_by("proposed_at", "id"))
+    steps, following = page.cut(found, at="proposed_at")
     items = [_item(step, needs[step.id]) for step in steps]
     pending = (f"wanted:{caller.path}",) if wait and not items else ()
-    return Answer(status=OK, body={"items": items, "next": None}, pending=pending)
+    return Answer(status=OK, body={"items": items, "next": following}, pending=pending)
+
+
+def _place(page: Page) -> dict[str, Any]:
+    last = page.cursor
+    return {"at": None, "after": None} if last is None else {"at": last.at, "after": last.id}
 
 
 def _item(step: Step, need: str) -> Object:

@@ -139,8 +139,14 @@ def _row(
         body_ref=ref,
         by_id=caller.credential_id,
         person_id=caller.person_id,
-        **{field.name: getattr(subject, field.name) for field in fields(Subject)},
+        **_said_by(subject, caller),
     )
+
+
+def _said_by(subject: Subject, caller: Caller) -> dict[str, object]:
+    """The members of a subject. Which path spoke is told by its key, never by its body (N8)."""
+    told = {field.name: getattr(subject, field.name) for field in fields(Subject)}
+    return told if caller.path is None else {**told, "path": caller.path}
 
 
 def _kept(body: bytes | RefusedBody | None, caller: Caller) -> tuple[RefusedBody | None, str | None]:

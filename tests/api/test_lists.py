@@ -11,20 +11,33 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fencing.models import Run, SideLogRow
+from fencing.models import Run, SideLogRow, ToolVersion
 from fencing.protocol.errors import Refusal
 from fencing.queries.pages import Cursor
 from tests.api.conftest import Api
-from tests.factories import make_incident, make_run, make_side_log_row, make_step, soon
+from tests.factories import (
+    make_action,
+    make_approved,
+    make_commit,
+    make_incident,
+    make_intent,
+    make_release,
+    make_run,
+    make_side_log_row,
+    make_step,
+    make_tool,
+    make_votes,
+    soon,
+)
 
 MOMENTS = st.datetimes(datetime(1970, 1, 1), datetime(9000, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001 - the bounds are bare
 
 
-def walk(api: Api, path: str, *, limit: int) -> list[list[dict[str, Any]]]:
+def walk(api: Api, path: str, *, limit: int, as_: str = "auditor") -> list[list[dict[str, Any]]]:
     """Follow a list to its end."""
     pages, cursor = [], ""
     while True:
-        body = api.get("auditor", f"{path}{'&' if '?' in path else '?'}limit={limit}{cursor}").json()
+        body = api.get(as_, f"{path}{'&' if '?' in path else '?'}limit={limit}{cursor}").json()
         pages.append(body["items"])
         if body["next"] is None:
             return pages
@@ -41,6 +54,53 @@ def test_a_list_is_read_to_its_end_in_order_without_a_row_twice_or_missed(api: A
     assert set(ids) == {str(row.pk) for row in rows}
     ordered = SideLogRow.objects.order_by("-recorded_at", "-pk").values_list("pk", flat=True)
     assert ids == [str(pk) for pk in ordered]
+
+
+def test_a_path_is_told_of_all_that_awaits_it_at_once_or_page_by_page(api: Api) -> None:
+    moment = soon(-60)
+    run = make_run()
+    for number in range(60):
+        make_step(run=run, name=f"s{number}", proposed_at=moment if number < 30 else soon(number - 59))
+    whole = api.get("replica", "/votes/wanted").json()
+    assert (len(whole["items"]), whole["next"]) == (60, None)
+    assert walk(api, "/votes/wanted", limit=25, as_="replica") == [
+        whole["items"][:25],
+        whole["items"][25:50],
+        whole["items"][50:],
+    ]
+
+
+def make_ready_intents(tool: ToolVersion, number: int) -> None:
+    """Commit one action for as many steps, each with an intent of its own."""
+    action, run = make_action(tool=tool), make_run()
+    for _ in range(number):
+        step = make_step(run=run, tool=tool)
+        make_votes(step=step, action=action)
+        intent = make_intent(step=step, digest=action.payload_digest, tool=tool.tool)
+        make_commit(step=step, action=action, intent=intent)
+
+
+def test_a_gateway_is_told_of_all_that_is_ready_at_once_or_page_by_page(api: Api) -> None:
+    tool = make_tool()
+    for _ in range(3):
+        make_release(compensation=make_approved(tool=tool.tool, registry=tool.pk))
+    make_ready_intents(tool, 52)
+    whole = api.get("gateway", "/gateway/wanted").json()
+    assert [name for each in whole["items"] for name in ("compensation", "intent") if name in each] == [
+        *["compensation"] * 3,
+        *["intent"] * 52,
+    ]
+    assert whole["next"] is None
+    for limit in (2, 3, 40, 55):
+        pages = walk(api, "/gateway/wanted", limit=limit, as_="gateway")
+        assert [each for page in pages for each in page] == whole["items"]
+
+
+@pytest.mark.parametrize(("as_", "path"), [("replica", "/votes/wanted"), ("gateway", "/gateway/wanted")])
+@pytest.mark.parametrize("cursor", ["x", Cursor(at=None, id=7).encode(), Cursor(at=soon(), id=7).encode()])
+def test_a_list_of_work_refuses_a_cursor_that_it_did_not_give(api: Api, as_: str, path: str, cursor: str) -> None:
+    answer = api.get(as_, f"{path}?cursor={cursor}")
+    assert (answer.status_code, answer.json()["parameter"]) == (422, "cursor")
 
 
 def test_rows_that_arrive_meanwhile_move_nothing(api: Api) -> None:

@@ -20,6 +20,7 @@ from fencing.protocol.answers import Answer
 from fencing.protocol.callers import Caller
 from fencing.queries import votes as vote_queries
 from fencing.queries.counters import read_counters
+from fencing.queries.pages import Page
 from fencing.services import side_log, signing, votes
 from fencing.services.requests import AcknowledgeRows, CastVote
 from tests.stories import (
@@ -350,7 +351,7 @@ def test_a_path_is_asked_although_many_steps_wait_for_others(story: Story) -> No
     for number in range(3):
         story.propose(f"solo{number}", tool="solo_note")
     story.propose("mine")
-    asked = vote_queries.wanted(story.replica, limit=2)
+    asked = vote_queries.wanted(story.replica, Page(limit=2))
     assert isinstance(asked, Answer)
     items = asked.body["items"]
     assert isinstance(items, list)

@@ -10,7 +10,7 @@ from fencing.api.calls import Names, Read, Write
 from fencing.api.document import list_of, ref
 from fencing.api.endpoints import read, write
 from fencing.api.forms import Form
-from fencing.api.params import GatewayWantedQuery
+from fencing.api.params import GatewayWantedQuery, worked_off
 from fencing.api.problems import AT_GATEWAY
 from fencing.gateway import admissions, ledgers, outcomes
 from fencing.protocol.answers import Result
@@ -39,7 +39,7 @@ def observe_effects(requests: Sequence[ObserveEffect], caller: Caller, _names: N
 
 def wanted_effects(asked: GatewayWantedQuery, caller: Caller, _names: Names) -> Result:
     """List the effects that are ready to be delivered by this gateway's pull tools."""
-    return gateway_queries.wanted(asked.tool, caller, limit=asked.limit, wait=asked.wait > 0)
+    return worked_off(asked, lambda page: gateway_queries.wanted(asked.tool, caller, page, wait=asked.wait > 0))
 
 
 ADMIT = Write(roles=GATEWAYS, form=Form(Admit), service=admit_calls, has_bulk=True, statuses=AT_GATEWAY)

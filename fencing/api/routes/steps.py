@@ -12,7 +12,7 @@ from fencing.api.calls import Names, Read, Write
 from fencing.api.document import list_of, ref
 from fencing.api.endpoints import read, write
 from fencing.api.forms import Form
-from fencing.api.params import EventsQuery, StepQuery, WantedQuery
+from fencing.api.params import EventsQuery, StepQuery, WantedQuery, worked_off
 from fencing.protocol.answers import Result
 from fencing.protocol.callers import Caller, Role
 from fencing.protocol.errors import Refusal
@@ -44,7 +44,7 @@ def cast_votes(requests: Sequence[CastVote], caller: Caller, _names: Names) -> S
 
 def wanted_votes(asked: WantedQuery, caller: Caller, _names: Names) -> Result:
     """List the steps that await this path's vote, or the action of a digest it voted for (F5, F10)."""
-    return vote_queries.wanted(caller, limit=asked.limit, wait=asked.wait > 0)
+    return worked_off(asked, lambda page: vote_queries.wanted(caller, page, wait=asked.wait > 0))
 
 
 def get_step(asked: StepQuery, caller: Caller, names: Names) -> Result:
