@@ -29,7 +29,7 @@ def _open_runs(requests: Sequence[OpenRun], caller: Caller) -> list[Result]:
     known = {run.name: run for run in Run.objects.filter(name__in={request.run for request in requests})}
     results: list[Result] = []
     for request in requests:
-        digest = content_digest(request)
+        digest = content_digest(request, labels=request.labels or None)
         run = known.get(request.run)
         if run is None:
             known[request.run] = run = _opened(request, digest, caller, writes)
