@@ -21,6 +21,7 @@ from fencing.services.signals import CHANNEL
 
 MEMORY_S = 60.0
 NET_S = 1.0
+CANCEL_AGAIN_S = 0.05
 LOOK_AGAIN_S = 3.0
 RETRY_S = (0.1, 0.5, 1.0, 2.0)
 
@@ -76,9 +77,12 @@ class Hub:
     async def stop(self) -> None:
         """Send everybody who waits home, with what they have."""
         self.close()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        running = set(self._tasks)
+        while running:
+            # A client of Redis that is just connecting takes a cancellation for a lost connection: it is told again.
+            for task in running:
+                task.cancel()
+            _, running = await asyncio.wait(running, timeout=CANCEL_AGAIN_S)
 
     def close(self) -> None:
         """Let nobody wait from now on."""

@@ -170,6 +170,18 @@ def test_nobody_waits_in_a_hub_that_closes(valkey: str) -> None:
     assert asyncio.run(with_hub(valkey, play)) == (False, False)
 
 
+def test_a_hub_stops_at_any_moment_of_connecting(valkey: str) -> None:
+    async def play() -> None:
+        async with asyncio.timeout(10):
+            for tenths in range(0, 40, 2):
+                hub = Hub(redis_url=valkey, net=nothing_moved)
+                hub.start()
+                await asyncio.sleep(tenths / 10_000)
+                await hub.stop()
+
+    asyncio.run(play())
+
+
 def test_old_signals_are_forgotten(valkey: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hubs, "MEMORY_S", 0.1)
 
