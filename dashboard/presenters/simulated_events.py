@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final, assert_never
 
+from dashboard.presenters import simulated_undoing
 from dashboard.presenters.marks import Hue, Mark, Shape
 from dashboard.presenters.numbers import plural, seconds
 from fencing.protocol.actions import Action
@@ -14,23 +15,34 @@ from fencing.protocol.errors import Refusal
 from fencing.protocol.explain import Part
 from fencing.protocol.explain.wording import code, described, name, parts, spelt, times
 from fencing.protocol.intake import Late
+from fencing.protocol.ledgers import Match
 from fencing.protocol.simulate import stage
 from fencing.protocol.world.events import (
     Admit,
+    Adopt,
     Approve,
+    ApproveUndoing,
+    Ask,
     Cast,
     Event,
     Issue,
     LiftFreeze,
+    Observe,
+    OpenFork,
     Propose,
+    Reconcile,
+    Record,
     Replay,
     Report,
+    ReportUndoing,
     Resolve,
+    ResolveUndoing,
     Restart,
     Review,
     Revoke,
     SetFreeze,
     Sweep,
+    Waive,
     Work,
 )
 from fencing.protocol.world.records import Done, Result
@@ -61,26 +73,30 @@ def action_told(action: Action) -> Words:
     return described(json.loads(action.canonical), stage.tools)
 
 
-def who(event: Event) -> str:
+def who(event: Event) -> str:  # noqa: PLR0911 - one line an actor
     """Say who did it."""
     match event:
-        case Propose() | Restart() | Replay():
+        case Propose() | Restart() | Replay() | OpenFork() | Reconcile():
             return "planner"
         case Cast():
             return spelt(event.path)
         case Issue() | Approve() | Revoke() | Review() | SetFreeze() | LiftFreeze() | Resolve():
             return spelt(event.by)
+        case Adopt() | Ask() | ApproveUndoing() | Waive() | Record() | ResolveUndoing():
+            return spelt(event.by)
         case Work():
             return "fencer"
         case Sweep():
             return "sweep"
-        case Admit() | Report():
+        case Admit() | Report() | ReportUndoing():
             return "gateway"
+        case Observe():
+            return "ledger"
         case _:
             assert_never(event)
 
 
-def told(event: Event) -> Words:
+def told(event: Event) -> Words:  # noqa: PLR0911 - one line a kind
     """Say what was done."""
     match event:
         case Propose() | Cast() | Restart() | Replay():
@@ -96,7 +112,7 @@ def told(event: Event) -> Words:
         case Admit() | Report() | Resolve():
             return _call_told(event)
         case _:
-            assert_never(event)
+            return simulated_undoing.told(event)
 
 
 def _grant_told(event: Issue | Approve | Revoke | Review) -> Words:
@@ -173,7 +189,7 @@ def _words(value: Any) -> str:
 # ---- answers ----
 
 
-def answered(event: Event, result: Result) -> Answer:
+def answered(event: Event, result: Result) -> Answer:  # noqa: PLR0911 - one line a kind
     """Say how an event was answered by this system."""
     if isinstance(result, Refusal):
         return Answer(mark=REFUSED, text=parts(f"{_words(result.code)}. ", spelt(result.detail, 200)))
@@ -186,10 +202,10 @@ def answered(event: Event, result: Result) -> Answer:
             return Answer(text=parts(_HEARD[result.late]))
         case Work() | Sweep() | Restart() | Revoke() | SetFreeze() | Replay():
             return Answer(text=parts(_touched(event, result)))
-        case Propose() | Issue() | Approve() | Review() | LiftFreeze() | Report() | Resolve():
-            return Answer(text=parts("recorded"))
+        case Observe():
+            return Answer(text=parts(_MATCHED[result.match] if result.match else "recorded"))
         case _:
-            assert_never(event)
+            return Answer(text=parts("recorded"))
 
 
 _HEARD: Final = {
@@ -200,12 +216,23 @@ _HEARD: Final = {
 }
 
 
+_MATCHED: Final = {
+    Match.INTENT: "it belongs to an intent",
+    Match.COMPENSATION: "it belongs to an undoing",
+    Match.ESCAPE: "a landed escape: nothing was committed for it",
+    Match.DOUBLED: "the same effect a second time",
+}
+
+
 def _admitted(result: Done) -> Answer:
     if result.exempt:
         return Answer(mark=LET_THROUGH, text=parts("the tool only reads"))
     if result.settled is not None:
         return Answer(text=parts(f"not sent again: the effect is {_words(result.settled)}"))
-    return Answer(mark=LET_THROUGH, text=parts(f"as delivery {result.number} of ", code(result.intent or "")))
+    if result.number is None:
+        return Answer(text=parts("not sent again: it is undone already"))
+    of = result.intent or result.undoing or ""
+    return Answer(mark=LET_THROUGH, text=parts(f"as delivery {result.number} of ", code(of)))
 
 
 def _touched(event: Work | Sweep | Restart | Revoke | SetFreeze | Replay, result: Done) -> str:

@@ -9,7 +9,7 @@ from fencing.gateway.effects import Effect, lock_effects
 from fencing.models import Compensation, Incident, Intent, ObservedEffect
 from fencing.models.bodies import intent_bodies
 from fencing.models.facts import Facts
-from fencing.protocol import compensations, intents
+from fencing.protocol import adopting, compensations, intents
 from fencing.protocol.answers import OK, Answer, Result
 from fencing.protocol.callers import Caller
 from fencing.protocol.errors import Code, Refusal
@@ -71,28 +71,14 @@ def _decided_before(
         by = observed.adopter.get_username() if observed.adopter else None
         extras = {"decided_by": by, "decided_at": rfc3339(observed.adopted_at)}
         return Refusal(code=Code.ALREADY_DECIDED, detail=f"{by} adopted the effect already.", extras=extras)
-    begun = next((each for each in undoing if each.state in ("in_flight", "in_doubt", "done", "waived")), None)
-    if begun is not None or not observed.is_open:
-        how = "decided" if begun is None else f"{begun.state}: what undoes the effect"
-        return Refusal(code=Code.ALREADY_DECIDED, detail=f"It is {how}.", extras={"decided_at": None})
-    return None
+    return adopting.check_undecided(
+        is_open=observed.is_open, undoing=[compensations.State(each.state) for each in undoing]
+    )
 
 
 def _unfit(effect: Effect, observed: ObservedEffect) -> Refusal | None:
-    intent = effect.intent
-    state = intents.State(intent.row["state"])
     wanted = {step.commit.payload for step in effect.claiming_steps() if step.commit is not None and step.commit.stands}
-    if state in intents.SETTLED:
-        return Refusal(code=Code.ALREADY_DECIDED, detail=f"The intent has {state.value} already.")
-    if intent.is_admitted:
-        detail = "A delivery of the intent may be out: first the fact, then the adopting."
-        return Refusal(code=Code.OUTCOME_UNKNOWN, detail=detail)
-    if state is not intents.State.READY:
-        return Refusal(code=Code.NOT_READY, detail=f"The intent is {state.value}: no commit that may act wants it now.")
-    if observed.digest not in wanted:
-        detail = "The escape is another action than the one that was committed, to the byte."
-        return Refusal(code=Code.PAYLOAD_MISMATCH, detail=detail, pointer="/incident")
-    return None
+    return adopting.check_fit(effect.intent.pure(), digest=observed.digest, wanted=wanted)
 
 
 def _adopted(

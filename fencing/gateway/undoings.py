@@ -16,7 +16,7 @@ from fencing.models import Compensation, CompensationDelivery, CompensationRelea
 from fencing.models.facts import lock_steps, lookup_of, read_clock
 from fencing.models.fields import uuid7
 from fencing.models.registry import current_registry
-from fencing.protocol import deciding, intents, tokens
+from fencing.protocol import approvals, deciding, intents, tokens
 from fencing.protocol.actions import Action, read_action
 from fencing.protocol.answers import OK, Answer, Result
 from fencing.protocol.callers import SYSTEM, Caller
@@ -31,7 +31,6 @@ from fencing.services import signing
 from fencing.services.requests import Admit, ReportOutcome
 from fencing.services.writes import Writes, in_transaction
 
-LAPSED = frozenset({State.PROPOSED, State.HELD, State.WAIVED, State.WITHDRAWN})
 BEFORE_THE_LATER = (State.APPROVED.value, State.IN_FLIGHT.value, State.IN_DOUBT.value)
 
 
@@ -135,15 +134,14 @@ def _judge(request: Admit, action: Action, act: Act) -> Refusal | None:
     if release.token != request.token:
         detail = "The token is not the one that was minted for its approval."
         return Refusal(code=Code.BAD_TOKEN, detail=detail, pointer="/token")
-    if request.step is not None or request.epoch is not None or request.run not in (None, act.run):
-        return Refusal(code=Code.BAD_TOKEN, detail="The token is that of a compensation.", pointer="/token")
-    if release.round != act.row.round or act.state in LAPSED:
-        detail = "The approval lapsed: what it would undo is wanted, changed, or failed to be undone."
-        return Refusal(code=Code.REVOKED, detail=detail, extras={"revoked": "approval_lapsed"})
-    if action.payload_digest != release.payload_id:
-        detail = "The approval binds another payload: what was approved is what is sent, to the byte."
-        return Refusal(code=Code.PAYLOAD_MISMATCH, detail=detail, extras={"payload_digest": release.payload_id})
-    return None if act.definition is None else act.definition.check_args(action.args, at="/action")
+    return approvals.judge(
+        approvals.Call(action=action, run=request.run, step=request.step, epoch=request.epoch),
+        run=act.run,
+        state=act.state,
+        is_current=release.round == act.row.round,
+        payload=release.payload_id,
+        definition=act.definition,
+    )
 
 
 def _frozen(act: Act, action: Action, freezes: Any) -> Refusal | None:

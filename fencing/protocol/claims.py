@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 
-from fencing.protocol.fence import Gate
+from fencing.protocol.fence import Gate, Reason
 from fencing.protocol.intents import Claiming, ClaimState, Intent, Retries, State, claim, may_repeat
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """One step's wish for an effect. Lost claims are kept."""
+    """One step's wish for an effect. Lost claims are kept, with why. `is_committed`: the step's commit stands."""
 
     step: str
     epoch: int
     state: ClaimState
+    at: datetime
+    is_committed: bool = False
+    lost_for: Reason | None = None
 
     @property
     def is_lost(self) -> bool:

@@ -1,13 +1,16 @@
 """A state machine over a world: everybody does anything in any order, and the invariants are judged each time."""
 
+from collections.abc import Callable
+
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from fencing.protocol.intents import Kind
+from fencing.protocol.simulate import speculation_symbols as speculative
 from fencing.protocol.simulate import stage, symbols
 from fencing.protocol.simulate.strings import THEMES, opening
-from fencing.protocol.simulate.symbols import ACTIONS, STEPS, Symbol
+from fencing.protocol.simulate.symbols import ACTIONS, EVERY_ACTION, OPTIMISTIC, PLACES, STEPS, Symbol
 from fencing.protocol.world.events import Approve, Review, Revoke
 from tests.length import long_or
 
@@ -22,6 +25,8 @@ BOUNDED = settings(
 paths = st.sampled_from(["production", "replica"])
 steps = st.sampled_from(STEPS)
 reported = st.sampled_from([kind for kind in Kind if kind is not Kind.NOT_HAPPENED])
+people = st.sampled_from(["eve", "dan", "ann"])
+ends = [("f", "A"), ("f", "B"), ("f", None), ("g", "C"), ("g", None), ("h", "E"), ("f", "C")]
 
 
 class FenceMachine(RuleBasedStateMachine):
@@ -121,3 +126,59 @@ class FenceMachine(RuleBasedStateMachine):
     @rule(back=st.integers(1, 12))
     def arrive_again(self, back: int) -> None:
         self.act(symbols.again(back))
+
+
+class BranchMachine(FenceMachine):
+    """The same run with speculative branches, ledgers and people who undo what should not have stayed."""
+
+    @initialize()
+    def fork(self) -> None:
+        self.act(speculative.fork("f"))
+
+    @rule(name=st.sampled_from(sorted(speculative.FORKS)))
+    def open_fork(self, name: str) -> None:
+        self.act(speculative.fork(name))
+
+    @rule(step=st.sampled_from(sorted(PLACES)), what=st.sampled_from([*OPTIMISTIC, "refund"]), outcome=reported)
+    def speculate(self, step: str, what: str, outcome: Kind) -> None:
+        self.act(*speculative.speculate(step, what, outcome))
+
+    @rule(step=st.sampled_from([*STEPS, *PLACES]), what=st.sampled_from([*OPTIMISTIC]))
+    def want(self, step: str, what: str) -> None:
+        self.act(*symbols.agree(step, what), speculative.call_for(step))
+
+    @rule(end=st.sampled_from(ends))
+    def reconcile(self, end: tuple[str, str | None]) -> None:
+        self.act(speculative.reconcile(*end), symbols.WORK)
+
+    @rule(outcome=reported)
+    def undo(self, outcome: Kind) -> None:
+        self.act(*speculative.undo(outcome))
+
+    @rule(by=people, older=st.booleans(), is_stale=st.sampled_from([False, False, True]))
+    def approve_undoing(self, by: str, *, older: bool, is_stale: bool) -> None:
+        self.act(speculative.approve(by, older=older, is_stale=is_stale))
+
+    @rule(by=people, what=st.sampled_from([speculative.waive, speculative.record, speculative.ask, speculative.adopt]))
+    def decide_on_an_effect(self, by: str, what: Callable[[str], Symbol]) -> None:
+        self.act(what(by))
+
+    @rule(older=st.booleans(), mutated=st.sampled_from([False, False, True]))
+    def call_to_undo(self, *, older: bool, mutated: bool) -> None:
+        self.act(speculative.call_to_undo(older=older, mutated=mutated))
+
+    @rule(outcome=reported, older=st.booleans())
+    def report_undoing(self, outcome: Kind, *, older: bool) -> None:
+        self.act(speculative.report_undoing(outcome, older=older))
+
+    @rule(happened=st.booleans())
+    def resolve_undoing(self, *, happened: bool) -> None:
+        self.act(speculative.say_undone(happened=happened))
+
+    @rule(what=st.sampled_from(sorted(EVERY_ACTION)), has_key=st.booleans())
+    def escape(self, what: str, *, has_key: bool) -> None:
+        self.act(speculative.escape(what, has_key=has_key))
+
+    @rule(by_key=st.booleans())
+    def show_in_a_ledger(self, *, by_key: bool) -> None:
+        self.act(speculative.row_of_effect(by_key=by_key), speculative.row_of_undoing())

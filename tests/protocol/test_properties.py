@@ -11,10 +11,12 @@ from fencing.protocol.simulate import stage
 from fencing.protocol.world import World
 from fencing.protocol.world.events import Cast, Event, Issue, Propose, Work
 from tests.length import long_or
-from tests.protocol.machine import BOUNDED, FenceMachine
+from tests.protocol.machine import BOUNDED, BranchMachine, FenceMachine
 
 TestFence = FenceMachine.TestCase
 TestFence.settings = BOUNDED
+TestBranches = BranchMachine.TestCase
+TestBranches.settings = BOUNDED
 
 SHORT = settings(max_examples=long_or(150, long=2000), deadline=None)
 

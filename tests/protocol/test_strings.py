@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from fencing.protocol import branches, compensations
+from fencing.protocol.ledgers import Match
 from fencing.protocol.simulate import forms, stage, symbols
 from fencing.protocol.simulate.forms import NoTrace, read_trace, replayed, trace_form
 from fencing.protocol.simulate.strings import Tally, opening, play, play_again, random_string, try_all, try_random
@@ -15,6 +17,9 @@ from fencing.protocol.world.events import Event, Work
 from tests.length import long_or
 from tests.protocol.faults import replica_alone
 
+SEEDS = 400
+"""In so many strings every kind of event happens."""
+
 
 def some(seed: int) -> Random:
     return Random(seed)  # noqa: S311 - a seed, no secret
@@ -22,7 +27,8 @@ def some(seed: int) -> Random:
 
 def test_random_strings_break_nothing_and_reach_what_matters() -> None:
     tally = Tally()
-    assert try_random(long_or(400, long=20_000), some(7), tally=tally) is None
+    count, length = long_or((400, 40), long=(100_000, 70))
+    assert try_random(count, some(7), tally=tally, length=length) is None
     assert all(figure.is_right for figure in tally.figures)
     reached = {name for name, number in tally.seen.items() if number}
     assert reached >= {
@@ -50,6 +56,12 @@ def test_random_strings_break_nothing_and_reach_what_matters() -> None:
         "cast equivocation",
         "cast already_committed",
     }
+    assert reached >= {f"branch {state.value}" for state in branches.State}
+    assert reached >= {f"row {match.value}" for match in Match}
+    assert reached >= {"generation 2", "step rejected branch_lost", "adopt taken", "reconcile already_reconciled"}
+    undoings = [name.split() for name in reached if name.startswith("undoing ")]
+    assert {state for _, state, _ in undoings} >= set(compensations.State) - {compensations.State.WAIVED}
+    assert {cause for *_, cause in undoings} == set(compensations.Cause)
 
 
 def test_every_short_string_keeps_the_invariants() -> None:
@@ -90,9 +102,11 @@ def test_a_letter_that_means_nothing_here_is_passed_over() -> None:
 def happenings() -> tuple[Any, ...]:
     """One event of every kind, at least."""
     found: dict[type, Any] = {}
-    for seed in range(60):
+    for seed in range(SEEDS):
         for happening in play(random_string(some(seed)), opening()).happenings:
             found.setdefault(type(happening[1]), happening)
+        if len(found) == len(forms.KINDS):
+            break
     return tuple(sorted(found.values(), key=lambda each: each[0]))
 
 

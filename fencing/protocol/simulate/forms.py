@@ -15,20 +15,30 @@ from fencing.protocol.intents import Kind
 from fencing.protocol.world import World
 from fencing.protocol.world.events import (
     Admit,
+    Adopt,
     Approve,
+    ApproveUndoing,
+    Ask,
     Cast,
     Event,
     Issue,
     LiftFreeze,
+    Observe,
+    OpenFork,
     Propose,
+    Reconcile,
+    Record,
     Replay,
     Report,
+    ReportUndoing,
     Resolve,
+    ResolveUndoing,
     Restart,
     Review,
     Revoke,
     SetFreeze,
     Sweep,
+    Waive,
     Work,
 )
 
@@ -40,6 +50,7 @@ KINDS: Final[Mapping[str, type[Any]]] = {
     for kind in (
         *(Propose, Cast, Restart, Replay, Issue, Approve, Revoke, Review, SetFreeze, LiftFreeze),
         *(Work, Sweep, Admit, Report, Resolve),
+        *(OpenFork, Reconcile, ReportUndoing, Observe, Adopt, Ask, ApproveUndoing, Waive, Record, ResolveUndoing),
     )
 }
 """Every kind of event by the name that it has in a trace."""
@@ -102,6 +113,8 @@ def _read(form: Any, tools: ToolLookup) -> Event:
         members["action"] = action
     if "outcome" in members:
         members["outcome"] = Kind(members["outcome"])
+    if "branches" in members:
+        members["branches"] = tuple(members["branches"])
     event: Event = kind(**members)
     return event
 

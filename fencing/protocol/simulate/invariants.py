@@ -15,13 +15,14 @@ from typing import TypeAlias
 from fencing.protocol.errors import Refusal
 from fencing.protocol.fence import Phase, Reason
 from fencing.protocol.intents import Kind, State
+from fencing.protocol.simulate import past, undone
+from fencing.protocol.simulate.speculated import ACTS
 from fencing.protocol.simulate.testimony import MAY_BE_OUT, Testimony
 from fencing.protocol.world import World
-from fencing.protocol.world.events import Admit, Cast, Issue, Propose, Work
+from fencing.protocol.world.events import Admit, Cast, Issue, Propose, Replay, Work
 from fencing.protocol.world.records import Commit, Done, Entry, IntentRecord, StepRecord
 
 REJECTS_AGREEMENT = frozenset({Reason.UNKNOWN_TOOL, Reason.INVALID_ARGS, Reason.KEY_CONFLICT})
-FINAL = frozenset({Phase.REJECTED, Phase.EXEMPT})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,6 +145,11 @@ def one_commit_stands(moment: Moment) -> Iterator[str]:
     """A (run, step) has at most one standing commit over all epochs (R6)."""
     standing = Counter(record.facts.step for record, commit in _commits(moment.after) if commit.stands)
     yield from (f"{step} has {count} standing commits" for step, count in standing.items() if count > 1)
+    event = moment.entry.event
+    if not isinstance(event, Replay) or moment.done is None or moment.done.duplicate:
+        return
+    if any(record.facts.step == event.step and commit.stands for record, commit in _commits(moment.before)):
+        yield f"{event.step} was replayed, and its commit stands"
 
 
 def grants_keep_their_limit(moment: Moment) -> Iterator[str]:
@@ -179,7 +185,9 @@ def _unfollowed(moment: Moment, record: StepRecord) -> Iterator[str]:
     if said.paths(place) >= set(paths):
         is_open = record.phase in (Phase.COMMITTED, Phase.EXEMPT, Phase.AGREED)
         has_payload = any(action is not None for _, _, action in said.votes[place])
-        is_idling = record.phase is Phase.AGREED and has_payload and definition is not None and not definition.advisory
+        may_act = said.gate(place) == ACTS or (definition is not None and definition.optimistic)
+        has_all = has_payload and definition is not None and not definition.advisory
+        is_idling = record.phase is Phase.AGREED and has_all and may_act
         if is_idling or (not is_open and record.reason not in REJECTS_AGREEMENT):
             yield f"{name} is {record.phase.value} ({record.reason}) though every path agreed"
     elif record.phase is Phase.PROPOSED and moment.entry.at >= record.facts.deadline_at:
@@ -193,6 +201,9 @@ def nothing_leaves_without_authority(moment: Moment) -> Iterator[str]:
     """A call is let through for a standing commit of exactly its payload, with its delivery on record."""
     event, done = moment.entry.event, moment.done
     if not isinstance(event, Admit) or done is None or done.settled is not None:
+        return
+    if done.undoing is not None:
+        yield from () if done.number is None else _frozen(moment, event, whole_run=_is_in_run(moment, done.undoing))
         return
     if done.exempt:
         yield from _frozen(moment, event, whole_run=False)
@@ -212,6 +223,10 @@ def nothing_leaves_without_authority(moment: Moment) -> Iterator[str]:
         yield f"a call was let through for {_name(record)} with another payload than its commit binds"
     yield from _stray_delivery(moment, done, commit)
     yield from _ended_authority(moment, record, commit)
+
+
+def _is_in_run(moment: Moment, undoing: str) -> bool:
+    return next(each.in_run for each in moment.after.undoings if each.id == undoing)
 
 
 def _frozen(moment: Moment, event: Admit, *, whole_run: bool) -> Iterator[str]:
@@ -262,13 +277,20 @@ def effects_are_neither_doubled_nor_lost(moment: Moment) -> Iterator[str]:
         kinds = set(moment.said.told[intent.id].values())
         is_out = bool(kinds & MAY_BE_OUT)
         is_newest = all(each.facts.generation <= intent.facts.generation for each in _same_key(moment, intent.key))
-        if not is_newest and (is_out or intent.id in standing):
+        if not is_newest and (is_out or intent.id in standing) and not _is_undone(moment, intent):
             yield f"{intent.id} has a next generation, and is still wanted or may be out"
         if intent.facts.state is State.FAILED and (is_out or Kind.FAILED not in kinds):
             yield f"{intent.id} is taken as failed, and nobody said so of every delivery"
-        if (intent.facts.state is State.SUCCEEDED) != (Kind.SUCCEEDED in kinds):
-            told = "a report says" if Kind.SUCCEEDED in kinds else "no report says"
+        has_happened = Kind.SUCCEEDED in kinds or intent.id in moment.said.adopted
+        if (intent.facts.state is State.SUCCEEDED) != has_happened:
+            told = "a report says" if has_happened else "no report says"
             yield f"{intent.id} is {intent.facts.state.value}, and {told} that it succeeded"
+
+
+def _is_undone(moment: Moment, intent: IntentRecord) -> bool:
+    """Whether a compensation of it is done, by what was told of it (B6)."""
+    mine = (each.id for each in moment.after.undoings if each.intent == intent.id and each.effect is None)
+    return any(each in moment.said.undone.done for each in mine)
 
 
 def _same_key(moment: Moment, key: str) -> Iterator[IntentRecord]:
@@ -327,52 +349,20 @@ def _is_new(moment: Moment, event: Cast | Propose) -> bool:
     return old is not None and new is not None and len(new.facts.votes) > len(old.facts.votes)
 
 
-# ---- I6 and the tables: nothing of the past changes ----
-
-
-def the_past_stays(moment: Moment) -> Iterator[str]:
-    """Votes, deliveries, side log and openings only grow, epochs too; what is decided stays decided."""
-    before, after = moment.before, moment.after
-    if after.epochs.epoch < before.epochs.epoch or after.epochs.counter < before.epochs.counter:
-        yield "an epoch went back"
-    if after.epochs.counter < after.epochs.epoch:
-        yield "the counter is behind the epoch"
-    for name in ("side_log", "openings", "incidents"):
-        if getattr(after, name)[: len(getattr(before, name))] != getattr(before, name):
-            yield f"the {name.replace('_', ' ')} changed"
-    for old in before.steps:
-        yield from _changed_step(old, after.step(*old.place))
-    for intent, now in zip(before.intents, after.intents, strict=False):
-        if [each.number for each in now.facts.deliveries][: len(intent.facts.deliveries)] != [
-            each.number for each in intent.facts.deliveries
-        ]:
-            yield f"a delivery of {intent.id} vanished"
-
-
-def _changed_step(old: StepRecord, new: StepRecord | None) -> Iterator[str]:
-    if new is None or new.facts.votes[: len(old.facts.votes)] != old.facts.votes:
-        yield f"a vote on {_name(old)} was changed or lost"
-    elif old.phase in FINAL and (new.phase is not old.phase or new.reason is not old.reason):
-        yield f"{_name(old)} was {old.phase.value} and became {new.phase.value}"
-    elif old.phase is Phase.COMMITTED and new.phase not in (Phase.COMMITTED, Phase.REJECTED):
-        yield f"{_name(old)} was committed and became {new.phase.value}"
-    if new is not None and old.commit is not None:
-        kept = ("token", "payload", "digest", "key", "at", "grant", "intent")
-        if new.commit is None or any(getattr(new.commit, each) != getattr(old.commit, each) for each in kept):
-            yield f"the commit of {_name(old)} changed"
-        elif not old.commit.stands and new.commit.stands:
-            yield f"the commit of {_name(old)} came back"
-
-
 PROPERTIES: dict[str, tuple[Check, ...]] = {
-    "I1": (commits_have_authority, divergence_takes_commits_back),
-    "I2": (nothing_leaves_without_authority,),
-    "I3": (effects_are_neither_doubled_nor_lost,),
+    "I1": (commits_have_authority, divergence_takes_commits_back, undone.branches_gate_commits),
+    "I2": (nothing_leaves_without_authority, undone.lost_branches_send_nothing, undone.undoings_have_approvals),
+    "I3": (effects_are_neither_doubled_nor_lost, undone.what_is_wanted_stays, undone.what_nobody_wants_is_owed),
     "I5": (every_input_leaves_a_trace,),
-    "I6": (the_past_stays,),
+    "I6": (past.the_past_stays,),
     "R5": (stale_inputs_are_refused,),
     "R6": (one_commit_stands,),
     "G3": (grants_keep_their_limit,),
     "F3": (the_fencer_follows_the_facts,),
+    "B2": (undone.a_fork_has_one_winner,),
+    "P4": (undone.newly_won_claims_withdraw,),
+    "P5": (undone.undoings_end_as_they_were_told,),
+    "L3": (undone.what_is_settled_was_told,),
+    "L8": (undone.rows_belong_to_deliveries, undone.escapes_wait_for_people),
 }
 """Every property that is checked, by the invariant or rule that it is one of."""

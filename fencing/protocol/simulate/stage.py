@@ -27,6 +27,22 @@ _DEFINITIONS: Final = (
         "policy": _POLICY,
     },
     {"tool": "lookup_invoice", "effect": "read_only"},
+    {
+        "tool": "create_ticket",
+        "idempotent": True,
+        "optimistic": True,
+        "compensator": {"tool": "close_ticket", "args": {"title": {"from": "action", "pointer": "/args/title"}}},
+        "policy": {**_POLICY, "grace_s": 0},
+    },
+    {"tool": "close_ticket", "idempotent": True, "policy": _POLICY},
+    {
+        "tool": "create_order",
+        "idempotent": True,
+        "optimistic": True,
+        "compensator": {"tool": "cancel_order", "args": {"n": {"from": "action", "pointer": "/args/n"}}},
+        "policy": {**_POLICY, "compensation_approvals": 2},
+    },
+    {"tool": "cancel_order", "policy": _POLICY},
 )
 
 
@@ -64,3 +80,6 @@ OTHER_PROSE: Final = action("send_mail", to="ann@example.org", body="We have ref
 NO_FIT: Final = action("send_mail", body="To whom?")
 UNREGISTERED: Final = action("drop_table", name="invoices")
 LOOKUP: Final = action("lookup_invoice", invoice=9)
+TICKET: Final = action("create_ticket", title="phantom")
+OTHER_TICKET: Final = action("create_ticket", title="another")
+ORDER: Final = action("create_order", n=1)

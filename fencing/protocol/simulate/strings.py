@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import lru_cache
+from itertools import accumulate
 from random import Random
 from typing import Any, TypeAlias, TypeVar
 
@@ -15,7 +17,9 @@ from fencing.protocol.simulate import stage
 from fencing.protocol.simulate.figures import Figure
 from fencing.protocol.simulate.forms import trace_form
 from fencing.protocol.simulate.invariants import Violation, check
-from fencing.protocol.simulate.symbols import ACTIONS, LARGE, SMALL, Symbol, phrases, propose
+from fencing.protocol.simulate.speculation_symbols import SPECULATIVE, fork
+from fencing.protocol.simulate.speculation_symbols import phrases as speculative_phrases
+from fencing.protocol.simulate.symbols import ACTIONS, LARGE, OPTIMISTIC, SMALL, Phrase, Symbol, phrases, propose
 from fencing.protocol.world import Impossible, World
 from fencing.protocol.world.events import Admit, Event
 from fencing.protocol.world.records import Done
@@ -24,6 +28,10 @@ LENGTH = 40
 """How many letters a random string has."""
 
 THEMES = ("refund", "refund", "wire", "wire", *ACTIONS)
+BRANCHED = 0.6
+"""How often a random string has branches in it, ledgers, and what undoes effects."""
+
+BRANCHED_THEMES = (*OPTIMISTIC, *OPTIMISTIC, "refund", "wire", "hold", "mail")
 PHRASES = 0.6
 """How often a random string goes on with a phrase rather than with any two letters."""
 
@@ -104,6 +112,10 @@ class Tally:
                 self.counts["attempted"] += isinstance(entry.result, Refusal) and entry.result.code in ESCAPES
                 self.counts["effects"] += isinstance(entry.result, Done) and entry.result.number is not None
         self.counts["inputs"] += len(world.history)
+        self.seen.update(f"undoing {each.state.value} {each.cause.value}" for each in world.undoings)
+        self.seen.update(f"row {each.match.value}" for each in world.effects)
+        self.seen.update(f"branch {each.state.value}" for each in world.tree.branches.values())
+        self.seen.update(f"generation {each.facts.generation}" for each in world.intents)
         self.seen.update(f"step {record.phase.value} {record.reason or ''}".strip() for record in world.steps)
 
     @property
@@ -164,24 +176,40 @@ def play_again(happenings: Sequence[Happening], scene: Scene) -> Played:
     return Played(scene=scene, happenings=tuple(happenings))
 
 
-def random_string(rng: Random, length: int = LENGTH) -> tuple[Symbol, ...]:
+@lru_cache(maxsize=64)
+def _known(theme: str, *, is_branched: bool) -> tuple[tuple[Phrase, ...], tuple[Symbol, ...], tuple[float, ...]]:
+    """The phrases about an action, and single letters with how often each is drawn, summed up."""
+    letters = (*LARGE, *SPECULATIVE) if is_branched else LARGE
+    known = speculative_phrases(theme) + phrases(theme)[::3] if is_branched else phrases(theme)
+    return known, letters, tuple(accumulate(symbol.weight for symbol in letters))
+
+
+def random_string(rng: Random, length: int = LENGTH, *, branched: float = BRANCHED) -> tuple[Symbol, ...]:
     """Draw a string: phrases that lead somewhere, about one action, with letters of every kind among them."""
-    theme = rng.choice(THEMES)
-    known, weights = phrases(theme), [symbol.weight for symbol in LARGE]
-    letters: list[Symbol] = []
+    is_branched = rng.random() < branched
+    theme = rng.choice(BRANCHED_THEMES if is_branched else THEMES)
+    known, every, weights = _known(theme, is_branched=is_branched)
+    letters: list[Symbol] = [fork("f"), fork("g")] if is_branched else []
     while len(letters) < length:
-        phrase = rng.choice(known) if rng.random() < PHRASES else rng.choices(LARGE, weights=weights, k=2)
+        phrase = rng.choice(known) if rng.random() < PHRASES else rng.choices(every, cum_weights=weights, k=2)
         letters += [symbol for symbol in phrase if rng.random() > FORGOTTEN]
     return tuple(letters[:length])
 
 
 def try_random(
-    count: int, rng: Random, *, tally: Tally, seed: int | None = None, progress: Progress | None = None
+    count: int,
+    rng: Random,
+    *,
+    tally: Tally,
+    seed: int | None = None,
+    progress: Progress | None = None,
+    length: int = LENGTH,
+    branched: float = BRANCHED,
 ) -> Failure | None:
     """Try random strings; stop at the first that breaks a property, and give its shortest form."""
     for number in range(1, count + 1):
         scene = opening()
-        symbols = random_string(rng)
+        symbols = random_string(rng, length, branched=branched)
         played = play(symbols, scene)
         tally.add(played.scene.world, played.violations, new=len(played.happenings))
         if played.violations:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from itertools import product
 from typing import Final, TypeAlias
 
@@ -39,6 +40,9 @@ Resolver: TypeAlias = Callable[[World], "Event | None"]
 """What an event a letter is now; None where there is nothing to do it to."""
 
 STEPS: Final = ("a", "b")
+PLACES: Final = {"x": "A", "y": "B", "z": "C", "w": "E"}
+"""Steps in branches: each is always proposed there."""
+
 ACTIONS: Final = {
     "refund": stage.REFUND,
     "more": stage.MORE,
@@ -50,6 +54,8 @@ ACTIONS: Final = {
     "unregistered": stage.UNREGISTERED,
     "lookup": stage.LOOKUP,
 }
+OPTIMISTIC: Final = {"ticket": stage.TICKET, "other-ticket": stage.OTHER_TICKET, "order": stage.ORDER}
+EVERY_ACTION: Final = {**ACTIONS, **OPTIMISTIC}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +66,11 @@ class Symbol:
     event: Resolver
     after_s: float = 1
     weight: float = 1
+
+    @property
+    def delay(self) -> timedelta:
+        """The time that passes before it."""
+        return timedelta(seconds=self.after_s)
 
 
 def own_epoch(world: World, step: str) -> int:
@@ -82,7 +93,7 @@ def propose(
     step: str, what: str = "", *, pinned: str = "nothing", key: str | None = None, weight: float = 0.3
 ) -> Symbol:
     """A planner proposes a step at its own epoch: pins an action, its digest, its tool, or nothing."""
-    action = ACTIONS.get(what)
+    action = EVERY_ACTION.get(what)
 
     def event(world: World) -> Event:
         return Propose(
@@ -92,6 +103,7 @@ def propose(
             digest=action.fence_digest if action and pinned == "digest" else None,
             tool=action.tool if action and pinned == "tool" else None,
             key=key,
+            branch=PLACES.get(step),
         )
 
     about = f" pinning the {pinned} of {what}" if what else ""
@@ -101,7 +113,7 @@ def propose(
 
 def vote(path: str, step: str, what: str, *, as_digest: bool = False, at_start: bool = False) -> Symbol:
     """A path votes for an action or its digest, or abstains; `at_start` at the run's first epoch, however stale."""
-    action = ACTIONS.get(what)
+    action = EVERY_ACTION.get(what)
 
     def event(world: World) -> Event:
         return Cast(
@@ -161,14 +173,15 @@ def admit(which: str, *, mutated: bool = False, older: bool = False) -> Symbol:
     def event(world: World) -> Event | None:
         found = commits(world)
         commit = found[0 if older else -1] if found else None
-        action = stage.MORE if mutated else _bound(commit)
+        action = stage.MORE if mutated else bound(commit)
         return None if commit is None or action is None else Admit(action=action, token=commit.token)
 
     return Symbol(name=f"call with {which}", event=event, weight=1 if mutated or older else 6)
 
 
-def _bound(commit: Commit | None) -> Action | None:
-    return next((each for each in ACTIONS.values() if commit and each.payload_digest == commit.payload), None)
+def bound(commit: Commit | None) -> Action | None:
+    """The action that a commit binds."""
+    return next((each for each in EVERY_ACTION.values() if commit and each.payload_digest == commit.payload), None)
 
 
 def call_without_token(step: str, what: str = "refund") -> Symbol:
@@ -252,7 +265,7 @@ def agree_on_digests(step: str, what: str) -> Phrase:
 
 def alone(step: str, what: str) -> Phrase:
     """Production alone wants something, a grant of one use covers it, and the grace passes."""
-    tool = ACTIONS[what].tool
+    tool = EVERY_ACTION[what].tool
     glass = (grant("break-glass", tool=tool), decide_grant(Approve, by="bob")) if stage.tools(tool) else ()
     return propose(step), vote("production", step, what), *glass, WORK, GRACE
 
@@ -272,7 +285,12 @@ def phrases(what: str) -> tuple[Phrase, ...]:
         agree("b", "more", key="k"),
         *(send(kind) for kind in (Kind.SUCCEEDED, Kind.FAILED, Kind.UNKNOWN, Kind.UNKNOWN, Kind.NOT_SENT)),
         (LEASE, admit("the newest token")),
-        (*alone("b", what), freeze(ACTIONS[what].tool, by="bob"), admit("the newest token"), lift(by="ann", weight=1)),
+        (
+            *alone("b", what),
+            freeze(EVERY_ACTION[what].tool, by="bob"),
+            admit("the newest token"),
+            lift(by="ann", weight=1),
+        ),
         (RESTART, *agree("a", what)),
         (DEADLINE, replay("a"), *agree("a", what)),
     )

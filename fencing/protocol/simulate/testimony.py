@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING
 
 from fencing.protocol.errors import Code, Refusal
 from fencing.protocol.intents import Kind
+from fencing.protocol.simulate.speculated import Forks, Undone
 from fencing.protocol.world.events import (
     Admit,
+    Adopt,
     Approve,
     Cast,
     Event,
@@ -26,7 +28,6 @@ from fencing.protocol.world.events import (
     Restart,
     Revoke,
     SetFreeze,
-    Sweep,
 )
 from fencing.protocol.world.records import Entry, Place
 
@@ -70,6 +71,9 @@ class Testimony:
         self.replays: dict[str, int] = {}
         self.told: dict[str, dict[int, Kind | None]] = defaultdict(dict)
         self.contradicted: set[str] = set()
+        self.adopted: dict[str, str] = {}
+        self.forks = Forks()
+        self.undone = Undone()
         for entry in world.history:
             self._take(entry)
 
@@ -90,6 +94,11 @@ class Testimony:
         own = None if pinned is None else (pinned.action.tool if pinned.action else pinned.tool)
         return {action.tool for _, _, action in self.votes[place] if action} | ({own} if own else set())
 
+    def gate(self, place: Place) -> str:
+        """Whether a step's branch "acts", is "lost", or "waits" (B3, B4)."""
+        pinned = self.pinned.get(place)
+        return self.forks.gate(None if pinned is None else pinned.branch)
+
     def own_epoch(self, step: str, start: int) -> int:
         """A step's own number, from the restarts and replays that were answered."""
         run = start if self.run_epoch is None else self.run_epoch
@@ -101,13 +110,15 @@ class Testimony:
 
     def may_be_out(self, intent: str) -> bool:
         """Whether an effect may have happened: by what was recorded, or by a success that contradicts it."""
-        return intent in self.contradicted or bool(self.deliveries_out(intent))
+        return intent in self.contradicted or intent in self.adopted or bool(self.deliveries_out(intent))
 
     def _take(self, entry: Entry) -> None:  # noqa: PLR0912 - one line an event
         done, event, at = entry.result, entry.event, entry.at
         if isinstance(done, Refusal):
             self._take_refused(event, done)
             return
+        self.forks.take(event, done, at)
+        self.undone.take(event, done, at, self.world)
         match event:
             case Cast():
                 self._hear(event)
@@ -138,7 +149,9 @@ class Testimony:
                 self.told[event.intent][event.number] = event.outcome
             case Resolve() if not done.duplicate:
                 self._resolve(event)
-            case Sweep() | _:
+            case Adopt():
+                self.adopted[event.intent] = event.effect
+            case _:
                 pass
 
     def _take_refused(self, event: Event, refusal: Refusal) -> None:

@@ -6,33 +6,47 @@ the property tests and the page that asks "what if the order had been different?
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import assert_never
+from typing import Any, Final
 
+from fencing.protocol.branches import EMPTY, Tree
 from fencing.protocol.epochs import RunEpochs
-from fencing.protocol.world import fencer, freezing, gateway, inputs, permits
+from fencing.protocol.world import branching, fencer, freezing, gateway, inputs, ledger, people, permits, undoings
 from fencing.protocol.world.events import (
     Admit,
+    Adopt,
     Approve,
+    ApproveUndoing,
+    Ask,
     Cast,
     Event,
     Issue,
     LiftFreeze,
+    Observe,
+    OpenFork,
     Propose,
+    Reconcile,
+    Record,
     Replay,
     Report,
+    ReportUndoing,
     Resolve,
+    ResolveUndoing,
     Restart,
     Review,
     Revoke,
     SetFreeze,
     Sweep,
+    Waive,
     Work,
 )
 from fencing.protocol.world.records import (
     Done,
+    EffectRecord,
     Entry,
+    ForkRecord,
     FreezeRecord,
     GrantRecord,
     Incident,
@@ -42,6 +56,7 @@ from fencing.protocol.world.records import (
     SideRow,
     StepRecord,
     Tools,
+    UndoingRecord,
 )
 from fencing.protocol.world.turn import Impossible, Turn
 
@@ -63,7 +78,11 @@ class World:
     steps: tuple[StepRecord, ...] = ()
     grants: tuple[GrantRecord, ...] = ()
     freezes: tuple[FreezeRecord, ...] = ()
+    tree: Tree = EMPTY
+    forks: tuple[ForkRecord, ...] = ()
     intents: tuple[IntentRecord, ...] = ()
+    undoings: tuple[UndoingRecord, ...] = ()
+    effects: tuple[EffectRecord, ...] = ()
     openings: tuple[Opening, ...] = ()
     incidents: tuple[Incident, ...] = ()
     side_log: tuple[SideRow, ...] = ()
@@ -90,7 +109,11 @@ class World:
             steps=tuple(turn.steps.values()),
             grants=tuple(turn.grants.values()),
             freezes=tuple(turn.freezes.values()),
+            tree=turn.tree,
+            forks=tuple(turn.forks.values()),
             intents=tuple(turn.intents.values()),
+            undoings=tuple(turn.undoings.values()),
+            effects=tuple(turn.effects.values()),
             openings=tuple(turn.openings),
             incidents=tuple(turn.incidents),
             side_log=tuple(turn.side_log),
@@ -104,7 +127,11 @@ class World:
         turn.steps = {record.place: record for record in self.steps}
         turn.grants = {record.facts.name: record for record in self.grants}
         turn.freezes = {record.id: record for record in self.freezes}
+        turn.tree = self.tree
+        turn.forks = {record.asked.fork: record for record in self.forks}
         turn.intents = {record.id: record for record in self.intents}
+        turn.undoings = {record.id: record for record in self.undoings}
+        turn.effects = {(record.tool, record.id): record for record in self.effects}
         turn.openings, turn.incidents = list(self.openings), list(self.incidents)
         turn.side_log = list(self.side_log)
         return turn
@@ -112,44 +139,41 @@ class World:
     @property
     def record(self) -> tuple[object, ...]:
         """What decides anything: everything but the history and the side log."""
-        return self.epochs, self.steps, self.grants, self.freezes, self.intents, self.openings, self.incidents
+        promised = self.epochs, self.steps, self.grants, self.freezes, self.tree, self.forks
+        return *promised, self.intents, self.undoings, self.effects, self.openings, self.incidents
 
     def step(self, name: str, epoch: int) -> StepRecord | None:
         """One epoch of a step, if it is on record."""
         return next((each for each in self.steps if each.place == (name, epoch)), None)
 
 
-def _answer(event: Event, turn: Turn, decider: fencer.Decider) -> Result:  # noqa: PLR0912 - one line an event
-    match event:
-        case Propose():
-            return inputs.propose(event, turn)
-        case Cast():
-            return inputs.cast(event, turn)
-        case Restart():
-            return inputs.restart(event, turn)
-        case Replay():
-            return inputs.replay(event, turn)
-        case Issue():
-            return permits.issue(event, turn)
-        case Approve():
-            return permits.approve(event, turn)
-        case Revoke():
-            return permits.revoke(event, turn)
-        case Review():
-            return permits.review(event, turn)
-        case SetFreeze():
-            return freezing.freeze(event, turn)
-        case LiftFreeze():
-            return freezing.lift(event, turn)
-        case Work():
-            return fencer.work(event, turn, decider)
-        case Sweep():
-            return gateway.sweep(event, turn)
-        case Admit():
-            return gateway.admit(event, turn)
-        case Report():
-            return gateway.report(event, turn)
-        case Resolve():
-            return gateway.resolve(event, turn)
-        case _:
-            assert_never(event)
+_HANDLERS: Final[Mapping[type[Any], Callable[[Any, Turn], Result]]] = {
+    Propose: inputs.propose,
+    Cast: inputs.cast,
+    Restart: inputs.restart,
+    Replay: inputs.replay,
+    OpenFork: branching.open_fork,
+    Reconcile: branching.reconcile,
+    Issue: permits.issue,
+    Approve: permits.approve,
+    Revoke: permits.revoke,
+    Review: permits.review,
+    SetFreeze: freezing.freeze,
+    LiftFreeze: freezing.lift,
+    Sweep: gateway.sweep,
+    Admit: gateway.admit,
+    Report: gateway.report,
+    Resolve: gateway.resolve,
+    ReportUndoing: undoings.report,
+    Observe: ledger.observe,
+    Adopt: ledger.adopt,
+    Ask: people.ask,
+    ApproveUndoing: people.approve,
+    Waive: people.waive,
+    Record: people.record,
+    ResolveUndoing: people.resolve,
+}
+
+
+def _answer(event: Event, turn: Turn, decider: fencer.Decider) -> Result:
+    return fencer.work(event, turn, decider) if isinstance(event, Work) else _HANDLERS[type(event)](event, turn)

@@ -26,6 +26,7 @@ class Propose:
     key: str | None = None
     occurrence: int = 0
     deadline_s: float | None = None
+    branch: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +56,24 @@ class Replay:
 
     step: str
     from_epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenFork:
+    """A planner opens speculative siblings, on the trunk or in a branch of another fork (B1)."""
+
+    fork: str
+    branches: tuple[str, ...]
+    parent: str | None = None
+    deadline_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reconcile:
+    """A planner ends a fork with one winner, or with none (B2)."""
+
+    fork: str
+    winner: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,17 +134,20 @@ class LiftFreeze:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """The fencer looks at every step that is due (F9). A wake-up that is lost is this event left out."""
+    """The fencer looks at every step that is due, and mints the tokens of approvals (F9).
+
+    A wake-up that is lost is this event left out.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sweep:
-    """Grants whose time has come and leases that ran out are written down (G2, L5)."""
+    """Grants and forks whose time has come, and leases that ran out, are written down (G2, B2, L5)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admit:
-    """A gateway asks whether a call may go to its tool (L3)."""
+    """A gateway asks whether a call may go to its tool, for a commit or for an approval (L3, P5)."""
 
     action: Action
     token: str | None = None
@@ -152,11 +174,91 @@ class Resolve:
     by: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportUndoing:
+    """A gateway tells what became of the delivery of an approval (P5). Each approval is a `round` of its own."""
+
+    undoing: str
+    round: int
+    number: int
+    outcome: Kind
+    retry_after_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observe:
+    """A tool's own ledger tells of an effect (L8).
+
+    `of` is the intent, or the approval (by its token), whose idempotency key the row tells; any other text is a key
+    that nobody gave.
+    """
+
+    tool: str
+    external_id: str
+    action: Action | None = None
+    of: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adopt:
+    """A person says that an escape is the very effect that an intent wants (L8). `effect` is the ledger row's id."""
+
+    intent: str
+    effect: str
+    by: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """A person asks that an effect be undone: that of an intent, or a ledger row that should not be there (P1)."""
+
+    by: str
+    intent: str | None = None
+    effect: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApproveUndoing:
+    """A person approves what would be sent to undo an effect, by the digest that they saw (P2, P3)."""
+
+    undoing: str
+    by: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waive:
+    """A person lets an effect stand (P6)."""
+
+    undoing: str
+    by: str
+    digest: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """A person records what they undid by hand (P6)."""
+
+    undoing: str
+    by: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResolveUndoing:
+    """A person says whether an undoing in doubt happened (P5)."""
+
+    undoing: str
+    happened: bool
+    by: str
+
+
 Event: TypeAlias = (
     Propose
     | Cast
     | Restart
     | Replay
+    | OpenFork
+    | Reconcile
     | Issue
     | Approve
     | Revoke
@@ -168,4 +270,12 @@ Event: TypeAlias = (
     | Admit
     | Report
     | Resolve
+    | ReportUndoing
+    | Observe
+    | Adopt
+    | Ask
+    | ApproveUndoing
+    | Waive
+    | Record
+    | ResolveUndoing
 )

@@ -8,8 +8,9 @@ from datetime import datetime
 from typing import TypeAlias
 
 from fencing.protocol import claims, fence, grants, intents
-from fencing.protocol.fence import Decision, Phase
+from fencing.protocol.fence import Decision, Phase, Reason
 from fencing.protocol.grants import Grant
+from fencing.protocol.world import following, undoings
 from fencing.protocol.world.events import Work
 from fencing.protocol.world.records import Commit, Done, IntentRecord, Result, StepRecord
 from fencing.protocol.world.turn import Impossible, Turn
@@ -37,6 +38,7 @@ def work(_event: Work, turn: Turn, decider: Decider) -> Result:
             _apply(record, decision_on(record, turn, decider), turn)
         else:
             turn.put(record, due_at=None)
+    undoings.release(turn)
     return Done(touched=tuple(due))
 
 
@@ -72,13 +74,13 @@ def newest_intent(key: str, turn: Turn) -> IntentRecord | None:
 def _apply(record: StepRecord, decision: Decision, turn: Turn) -> None:
     match decision.phase:
         case Phase.PROPOSED:
-            turn.drop_claim(record)
+            turn.drop_claim(record, Reason.SUPERSEDED)
             turn.move(record, decision.phase, None, due_at=decision.due_at, fenced_at=None, fenced_by=None)
         case Phase.REJECTED | Phase.EXEMPT:
-            turn.drop_claim(record)
+            turn.drop_claim(record, decision.reason or Reason.DIVERGENCE)
             turn.move(record, decision.phase, decision.reason)
         case Phase.AGREED:
-            _claim(record, decision, turn, won=False)
+            _claim(record, decision, turn, is_committed=False)
             turn.move(record, decision.phase, decision.reason, due_at=None)
         case Phase.FENCED:
             fenced = {"fenced_at": decision.fenced_at, "fenced_by": decision.grant}
@@ -93,7 +95,7 @@ def _commit(record: StepRecord, decision: Decision, turn: Turn) -> None:
     """Write a commit with its token, intent, claim and use of a grant (K1, G3)."""
     if decision.digest is None or decision.payload is None or decision.tool is None:
         raise Impossible("a commit binds a payload")
-    intent = _claim(record, decision, turn, won=True)
+    intent = _claim(record, decision, turn, is_committed=True)
     commit = Commit(
         token=f"token-{1 + sum(each.commit is not None for each in turn.steps.values())}",
         tool=decision.tool,
@@ -112,19 +114,24 @@ def _commit(record: StepRecord, decision: Decision, turn: Turn) -> None:
     turn.move(record, decision.phase, decision.reason, due_at=commit.expires_at, commit=commit)
 
 
-def _claim(record: StepRecord, decision: Decision, turn: Turn, *, won: bool) -> IntentRecord:
+def _claim(record: StepRecord, decision: Decision, turn: Turn, *, is_committed: bool) -> IntentRecord:
     """Find or open the intent that the step wants, with its claim (L1, L2)."""
     digest = decision.digest or ""
     intent = newest_intent(record.key_for(digest), turn)
     mine = None if intent is None else intent.claim_of(record.place)
-    state = intents.ClaimState.WON if won else intents.ClaimState.OPEN
-    claim = claims.Claim(step=record.facts.step, epoch=record.facts.epoch, state=state)
+    state = claims.state_of(record.facts.gate, is_committed=is_committed)
+    at = turn.now if mine is None else mine.at
+    claim = claims.Claim(
+        step=record.facts.step, epoch=record.facts.epoch, state=state, at=at, is_committed=is_committed
+    )
     if intent is None or mine is None:
         intent = _intent(record, decision, intent, turn)
         held = (*intent.claims, claim)
     else:
         held = tuple(claim if each is mine else each for each in intent.claims)
-    return turn.follow_claims(replace(intent, tool=intent.tool or decision.tool).with_claims(held))
+    wanted = turn.follow_claims(replace(intent, tool=intent.tool or decision.tool).with_claims(held))
+    following.follow(wanted, turn, has_won=state is intents.ClaimState.WON)
+    return turn.intents[wanted.id]
 
 
 def _intent(record: StepRecord, decision: Decision, newest: IntentRecord | None, turn: Turn) -> IntentRecord:

@@ -10,14 +10,18 @@ from fencing.protocol.errors import Code, Refusal
 from fencing.protocol.fence import Phase, Reason
 from fencing.protocol.intents import Delivery, Kind, State
 from fencing.protocol.rules import retries_of
+from fencing.protocol.world import branching, following, permits, undoings
 from fencing.protocol.world.events import Admit, Report, Resolve, Sweep
-from fencing.protocol.world.permits import expire
-from fencing.protocol.world.records import Commit, Done, Incident, IntentRecord, Result, StepRecord
-from fencing.protocol.world.turn import Turn
+from fencing.protocol.world.ledger import has_open_escape
+from fencing.protocol.world.records import Commit, Done, IntentRecord, Result, StepRecord
+from fencing.protocol.world.turn import Impossible, Turn
 
 
 def admit(event: Admit, turn: Turn) -> Result:
     """Let one call through, or refuse it (L3, L4)."""
+    approved = undoings.approved_by(event.token, turn)
+    if approved is not None:
+        return undoings.admit(event, *approved, turn)
     action, definition = event.action, turn.definition(event.action.tool)
     exempt = admission.exemption(action, definition)
     run = turn.run if event.step is not None else None
@@ -38,7 +42,7 @@ def admit(event: Admit, turn: Turn) -> Result:
     )
     if refusal is not None or record is None or record.commit is None:
         return turn.refuse(refusal or _no_key(event.token or ""))
-    return _deliver(record, record.commit, turn)
+    return _deliver(record, event, turn)
 
 
 def _tokened(token: str | None, turn: Turn) -> StepRecord | None:
@@ -65,12 +69,20 @@ def _no_key(_token: str) -> Refusal:
     return Refusal(code=Code.BAD_TOKEN, detail="This is no token of this system.", pointer="/token")
 
 
-def _deliver(record: StepRecord, commit: Commit, turn: Turn) -> Result:
+def _deliver(record: StepRecord, event: Admit, turn: Turn) -> Result:
+    commit = record.commit
+    if commit is None:
+        raise Impossible("only a commit is delivered")
     expire_leases(turn.intents[commit.intent], turn)
     intent = turn.intents[commit.intent]
     retries, has_authority = retries_of(turn.definition(intent.tool)), _has_authority(intent, turn)
     verdict = intents.admit(
-        intent.facts, payload=commit.payload, retries=retries, has_authority=has_authority, now=turn.now
+        intent.facts,
+        payload=commit.payload,
+        retries=retries,
+        has_authority=has_authority,
+        now=turn.now,
+        has_open_escape=has_open_escape(commit.payload, turn),
     )
     match verdict:
         case Refusal():
@@ -87,12 +99,27 @@ def _deliver(record: StepRecord, commit: Commit, turn: Turn) -> Result:
             lease_until = turn.now + timedelta(seconds=retries.lease_s)
             opened = Delivery(number=verdict.number, payload=commit.payload, lease_until=lease_until)
             deliveries = (*intent.facts.deliveries, opened)
+            behind = intent.behind | _behind(commit, turn)
+            intent = replace(intent, sent=(*intent.sent, event.action), left_at=turn.now, behind=behind)
             turn.move_intent(intent, State.IN_FLIGHT, deliveries=deliveries, not_before=None)
             return Done(intent=intent.id, number=verdict.number)
 
 
+def _behind(commit: Commit, turn: Turn) -> frozenset[str]:
+    """The people behind the grant of a commit (P3)."""
+    grant = None if commit.grant is None else turn.grants[commit.grant]
+    return frozenset() if grant is None else frozenset({grant.asked.by, *grant.approvers})
+
+
 def _claimants(intent: IntentRecord, turn: Turn) -> list[StepRecord]:
     return [turn.steps[each.step, each.epoch] for each in intent.claims if not each.is_lost]
+
+
+def _committed(intent: IntentRecord, turn: Turn) -> list[StepRecord]:
+    """The steps whose commit of this effect stands: that of a lost branch does, too, once it was admitted."""
+    return [
+        each for each in turn.steps.values() if each.commit and each.commit.stands and each.commit.intent == intent.id
+    ]
 
 
 def _has_authority(intent: IntentRecord, turn: Turn) -> bool:
@@ -145,19 +172,22 @@ def _follow(intent: IntentRecord, recorded: intents.Recorded, turn: Turn) -> Non
     not_before = recorded.not_before if recorded.is_effective else intent.facts.not_before
     intent = turn.move_intent(intent, recorded.state, not_before=not_before)
     if recorded.state is State.FAILED and before is not State.FAILED:
-        for record in _claimants(intent, turn):
-            _free(record, intent.id, turn)
+        concerned = [*_claimants(intent, turn), *_committed(intent, turn)]
+        for place in dict.fromkeys(each.place for each in concerned):
+            _free(turn.steps[place], intent.id, turn)
     if recorded.is_released:
-        for record in _claimants(intent, turn):
+        for record in _committed(intent, turn):
             turn.take_back(record)
+    following.follow(turn.intents[intent.id], turn)
+    following.propose_if_owed(turn.intents[intent.id], turn)
     if recorded.has_conflict:
-        turn.open_incident(Incident(kind="outcome_conflict", intent=intent.id))
+        turn.contradict(intent.id)
 
 
 def _free(record: StepRecord, intent: str, turn: Turn) -> None:
     """A failed effect closes the commits of its claims and frees their steps (L7)."""
     if record.commit is None or not record.commit.stands:
-        turn.lose_claim(record.place, turn.intents[intent])
+        turn.lose_claim(record.place, turn.intents[intent], Reason.EFFECT_FAILED)
         return
     closed = turn.close_commit(record, Reason.EFFECT_FAILED)
     turn.move(closed, Phase.COMMITTED, Reason.EFFECT_FAILED, due_at=None)
@@ -180,10 +210,12 @@ def resolve(event: Resolve, turn: Turn) -> Result:
 
 def sweep(_event: Sweep, turn: Turn) -> Result:
     """Find what no wake-up announced: grants and leases that ran out, and what no machine may repeat (G2, L5)."""
-    expire(turn)
+    permits.expire(turn)
+    branching.expire(turn)
     for intent_id in list(turn.intents):
         expire_leases(turn.intents[intent_id], turn)
         doubt_if_stuck(turn.intents[intent_id], turn)
+    undoings.expire_leases(turn)
     return Done()
 
 

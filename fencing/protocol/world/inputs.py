@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from fencing.protocol import epochs, fence, grants, intake
+from fencing.protocol import branches, epochs, fence, grants, intake
 from fencing.protocol.canonical import canonical_bytes, digest_of
 from fencing.protocol.errors import Code, Refusal
 from fencing.protocol.fence import Phase, Reason
@@ -25,6 +25,7 @@ def content_of(event: Propose) -> str:
         "key": event.key,
         "occurrence": event.occurrence,
         "deadline_s": event.deadline_s,
+        "branch": event.branch,
     }
     return digest_of(canonical_bytes(members))
 
@@ -44,8 +45,16 @@ def propose(event: Propose, turn: Turn) -> Result:
             token = commit.token if commit is not None and commit.stands else None
             return Done(duplicate=True, epoch=verdict.epoch, token=token)
         case None:
-            refusal = intake.check_tool(tool, event.action, turn.tools)
+            refusal = _check_branch(event, turn) or intake.check_tool(tool, event.action, turn.tools)
             return turn.refuse(refusal) if refusal is not None else _register(event, tool, content, turn)
+
+
+def _check_branch(event: Propose, turn: Turn) -> Refusal | None:
+    idle = turn.steps.get((event.step, event.epoch))
+    if idle is not None and idle.branch != event.branch:
+        detail = "A replayed step stays in the branch in which it was."
+        return Refusal(code=Code.STEP_CONFLICT, detail=detail, pointer="/branch")
+    return branches.check_branch(turn.tree, event.branch)
 
 
 def _register(event: Propose, tool: str | None, content: str, turn: Turn) -> Done:
@@ -59,8 +68,9 @@ def _register(event: Propose, tool: str | None, content: str, turn: Turn) -> Don
         pinned_digest=event.digest if event.action is None else event.action.fence_digest,
         pinned_payload=None if event.action is None else event.action.payload_digest,
         pinned_tool=tool,
+        gate=turn.tree.gate(event.branch),
     )
-    asked: dict[str, Any] = {"key": event.key, "occurrence": event.occurrence, "deadline_s": event.deadline_s}
+    asked: dict[str, Any] = {name: getattr(event, name) for name in ("key", "occurrence", "deadline_s", "branch")}
     fresh = replace(idle or StepRecord(facts=facts), facts=facts, content=content, proposed_at=turn.now, **asked)
     phase, reason = intake.first_phase(tool, turn.tools)
     turn.move(fresh, phase, reason, due_at=deadline_at)
@@ -138,7 +148,7 @@ def restart(event: Restart, turn: Turn) -> Result:
     touched = []
     for record in list(turn.steps.values()):
         if record.phase in fence.UNDECIDED:
-            turn.drop_claim(record)
+            turn.drop_claim(record, Reason.SUPERSEDED)
             turn.move(record, Phase.REJECTED, Reason.SUPERSEDED)
             touched.append(record.place)
         elif turn.take_back(record) is not None:
@@ -169,7 +179,10 @@ def replay(event: Replay, turn: Turn) -> Result:
             token = commit.token if commit is not None and commit.stands else None
             return Done(duplicate=True, epoch=verdict.epoch, token=token)
         case None:
-            return _reopen(event, turn)
+            branch = turn.steps[event.step, event.from_epoch].branch
+            if turn.tree.gate(branch).is_lost:
+                return turn.refuse(branches.branch_lost(str(branch), pointer="/step"))
+            return _reopen(event, branch, turn)
 
 
 def _earlier(event: Replay, turn: Turn) -> int | None:
@@ -177,11 +190,12 @@ def _earlier(event: Replay, turn: Turn) -> int | None:
     return next(found, None)
 
 
-def _reopen(event: Replay, turn: Turn) -> Done:
+def _reopen(event: Replay, branch: str | None, turn: Turn) -> Done:
     turn.epochs = turn.epochs.replayed()
     place: Place = (event.step, turn.epochs.counter)
-    facts = fence.Step(step=event.step, epoch=place[1], phase=Phase.IDLE, deadline_at=turn.now)
-    turn.steps[place] = StepRecord(facts=facts)
+    gate = turn.tree.gate(branch)
+    facts = fence.Step(step=event.step, epoch=place[1], phase=Phase.IDLE, deadline_at=turn.now, gate=gate)
+    turn.steps[place] = StepRecord(facts=facts, branch=branch)
     void_grants(turn, number=place[1], step=event.step)
     turn.openings.append(Opening(number=place[1], from_epoch=event.from_epoch, asked=event, step=event.step))
     return Done(epoch=place[1])

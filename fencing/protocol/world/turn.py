@@ -11,15 +11,19 @@ from datetime import datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from fencing.protocol import fence, grants, intents, transitions
+from fencing.protocol import compensations, fence, grants, intents, transitions
+from fencing.protocol.branches import EMPTY, Tree
 from fencing.protocol.epochs import RunEpochs, step_epoch
 from fencing.protocol.errors import Refusal
 from fencing.protocol.fence import Phase, Reason
 from fencing.protocol.freezes import Freeze
 from fencing.protocol.intake import Known
 from fencing.protocol.rules import rules_of
+from fencing.protocol.world import following
 from fencing.protocol.world.records import (
     Commit,
+    EffectRecord,
+    ForkRecord,
     FreezeRecord,
     GrantRecord,
     Incident,
@@ -29,6 +33,7 @@ from fencing.protocol.world.records import (
     SideRow,
     StepRecord,
     Tools,
+    UndoingRecord,
 )
 
 if TYPE_CHECKING:
@@ -50,6 +55,10 @@ class Turn:
         self.steps: dict[Place, StepRecord] = {}
         self.grants: dict[str, GrantRecord] = {}
         self.freezes: dict[str, FreezeRecord] = {}
+        self.tree: Tree = EMPTY
+        self.forks: dict[str, ForkRecord] = {}
+        self.undoings: dict[str, UndoingRecord] = {}
+        self.effects: dict[tuple[str, str], EffectRecord] = {}
         self.intents: dict[str, IntentRecord] = {}
         self.openings: list[Opening] = []
         self.incidents: list[Incident] = []
@@ -99,6 +108,11 @@ class Turn:
             for each in standing
         ]
 
+    def newest_undoing(self, intent: str) -> UndoingRecord | None:
+        """The newest act that would undo this very effect, as it is with any state (P1)."""
+        found = (each for each in reversed(self.undoings.values()) if each.intent == intent and each.effect is None)
+        return next(found, None)
+
     def lost_authority(self, record: StepRecord) -> Reason | None:
         """Why a standing commit must be taken back if its effect is not admitted (F8, G5, R3)."""
         if record.commit is None or not record.commit.stands:
@@ -145,6 +159,12 @@ class Turn:
         if incident not in self.incidents:
             self.incidents.append(incident)
 
+    def contradict(self, intent: str) -> None:
+        """Call a person to an effect about which two reports contradict each other, unless one was called already."""
+        kind = "outcome_conflict"
+        if not any((each.kind, each.intent) == (kind, intent) for each in self.incidents):
+            self.incidents.append(Incident(kind=kind, intent=intent))
+
     def move_intent(self, record: IntentRecord, state: intents.State, **columns: Any) -> IntentRecord:
         """Move an intent to a state that the table allows. `columns` are those of its facts."""
         before = record.facts.state
@@ -152,6 +172,28 @@ class Turn:
             raise Impossible(f"an intent does not go from {before} to {state}")
         self.intents[record.id] = replace(record, facts=replace(record.facts, state=state, **columns))
         return self.intents[record.id]
+
+    def put_undoing(self, record: UndoingRecord) -> UndoingRecord:
+        """Write a compensation; its intent knows from then on whether it is being undone, or was (B6)."""
+        before = self.undoings.get(record.id)
+        is_moved = before is not None and record.state is not before.state
+        if before and is_moved and not transitions.allows(compensations.TRANSITIONS, before.state, record.state):
+            raise Impossible(f"a compensation does not go from {before.state} to {record.state}")
+        self.undoings[record.id] = record
+        if record.intent is not None and record.effect is None:
+            intent, state = self.intents[record.intent], record.state
+            is_being = state in (compensations.State.IN_FLIGHT, compensations.State.IN_DOUBT)
+            is_done = state is compensations.State.DONE
+            facts = replace(intent.facts, is_undone=is_done, is_being_undone=is_being)
+            self.intents[intent.id] = replace(intent, facts=facts)
+        return record
+
+    def grow(self, tree: Tree) -> None:
+        """Take another tree of forks; each step in a branch learns whether it may act now, or is lost (B3, B4)."""
+        self.tree = tree
+        for record in list(self.steps.values()):
+            if record.branch is not None:
+                self.put(record, facts=replace(record.facts, gate=tree.gate(record.branch)))
 
     # ---- taking authority away (F8, F9, G5, R3) ----
 
@@ -169,20 +211,27 @@ class Turn:
         if record.commit is None or not record.commit.stands:
             raise Impossible("only a standing commit can be closed")
         closed = self.put(record, commit=replace(record.commit, closed_at=self.now, closed_reason=reason))
-        self.lose_claim(closed.place, self.intents[record.commit.intent])
+        self.lose_claim(closed.place, self.intents[record.commit.intent], reason)
         return closed
 
-    def drop_claim(self, record: StepRecord) -> None:
-        """Let go of what an undecided step claimed: an agreement that waited, and comes to nothing (L2)."""
+    def drop_claim(self, record: StepRecord, reason: Reason) -> None:
+        """Let go of what an undecided step claimed: an agreement that waited, and comes to nothing (L2).
+
+        It may have been the last that wanted what a lost branch sent (B4).
+        """
         for intent in list(self.intents.values()):
             if record.phase is Phase.AGREED and intent.claim_of(record.place) is not None:
-                self.lose_claim(record.place, intent)
+                self.lose_claim(record.place, intent, reason)
+                following.propose_if_owed(self.intents[intent.id], self)
 
-    def lose_claim(self, place: Place, intent: IntentRecord) -> None:
-        """Mark a step's claim lost, and move the intent as its claims say (L2)."""
+    def lose_claim(self, place: Place, intent: IntentRecord, reason: Reason) -> None:
+        """Mark a step's claim lost, and move the intent, and what would undo its effect, as its claims say (L2, P4)."""
         mine = intent.claim_of(place)
-        lost = tuple(replace(each, state=intents.ClaimState.LOST) if each is mine else each for each in intent.claims)
-        self.follow_claims(intent.with_claims(lost))
+        lost = tuple(
+            replace(each, state=intents.ClaimState.LOST, is_committed=False, lost_for=reason) if each is mine else each
+            for each in intent.claims
+        )
+        following.follow(self.follow_claims(intent.with_claims(lost)), self)
 
     def follow_claims(self, intent: IntentRecord) -> IntentRecord:
         """Move an intent as its claims say (L2)."""
