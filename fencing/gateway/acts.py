@@ -180,6 +180,18 @@ class Act:
             columns["decided_at"] = self.now
         self.move(after, why=reason, **columns)
 
+    def wait_again(self, *, not_before: datetime | None) -> None:
+        """Nothing was sent: it is sent again, unless somebody has come to want the effect (P4, P5, B5)."""
+        after = State.APPROVED
+        if self.effect is not None:
+            won = any(claim["state"] == "won" for claim in self.claimed_meanwhile())
+            after = undoing.state_after_claims(after, self.effect.intent.pure(), has_won=won)
+        columns: dict[str, Any] = {"due_at": None, "not_before": not_before}
+        if after is not State.APPROVED:
+            decided_at = self.now if after is State.WITHDRAWN else None
+            columns |= {"not_before": None, "decided_at": decided_at, "decider_id": None}
+        self.move(after, **columns)
+
     def claimed_meanwhile(self) -> list[dict[str, Any]]:
         """Claims that are not lost, and were made since the undoing began: nobody had them when it was approved."""
         if self.effect is None or not self.tries:

@@ -312,7 +312,7 @@ def _follow(act: Act, recorded: deciding.Recorded) -> None:
         case State.PROPOSED:
             act.put_back(reason="the tool says that it failed")
         case State.APPROVED:
-            act.move(State.APPROVED, due_at=None, not_before=recorded.not_before)
+            act.wait_again(not_before=recorded.not_before)
         case State.IN_DOUBT:
             if act.state is not State.IN_DOUBT:
                 act.move(State.IN_DOUBT, due_at=None)

@@ -76,8 +76,8 @@ TRANSITIONS = MappingProxyType(
                 State.DONE: "succeeded",
                 State.APPROVED: "not sent, or busy",
                 State.PROPOSED: "failed",
-                State.HELD: "failed, and another claim on the key is open",
-                State.WITHDRAWN: "failed, and nothing has to be undone any more",
+                State.HELD: "failed or not sent, and another claim on the key is open",
+                State.WITHDRAWN: "failed or not sent, and nothing has to be undone any more",
                 State.IN_DOUBT: "unknown",
             }
         ),

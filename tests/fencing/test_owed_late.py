@@ -1,4 +1,4 @@
-"""What a lost branch sent is owed an undoing also when that shows late (B4, P1): random strings found each of these."""
+"""What is to be undone, and no longer, where that shows late (B4, B5, P1, P4): random strings found each of these."""
 
 from __future__ import annotations
 
@@ -95,3 +95,35 @@ def test_a_contradicting_report_about_an_undoing_calls_people_once(story: Undoin
     for _ in range(2):
         assert story.tell(admitted, "failed")["code"] == "outcome_conflict"
     assert Incident.objects.filter(kind="outcome_conflict").count() == 1
+
+
+@pytest.mark.parametrize("outcome", ["not_sent", "busy"])
+def test_an_undoing_that_was_not_sent_is_withdrawn_where_the_effect_is_wanted_by_now(
+    story: Undoing, outcome: str
+) -> None:
+    made = story.lost()
+    story.approve(made)
+    admitted = story.undo(made)
+    story.want("trunk", TICKET)
+    assert story.tell(admitted, outcome)["state"] == "withdrawn"
+    settled = story.admit(story.token("trunk"), TICKET)
+    assert (settled["admit"], settled["outcome"]["outcome"]) == (False, "succeeded")
+
+
+def test_an_undoing_that_was_not_sent_is_held_where_the_effect_may_be_wanted_by_now(story: Undoing) -> None:
+    made = story.lost()
+    story.approve(made)
+    admitted = story.undo(made)
+    story.fork("D", "E", fork="f2")
+    story.want("again", TICKET, branch="D")
+    assert story.tell(admitted, "not_sent")["state"] == "held"
+    story.reconcile("E", fork="f2")
+    assert story.state(made) == "proposed"
+
+
+def test_an_undoing_that_was_not_sent_and_that_nobody_minds_is_sent_again(story: Undoing) -> None:
+    made = story.lost()
+    story.approve(made)
+    token = story.token_of(made)
+    assert story.tell(story.undo(made, token=token), "not_sent")["state"] == "approved"
+    assert story.undo(made, token=token)["admit"] is True

@@ -352,7 +352,12 @@ def _is_new(moment: Moment, event: Cast | Propose) -> bool:
 PROPERTIES: dict[str, tuple[Check, ...]] = {
     "I1": (commits_have_authority, divergence_takes_commits_back, undone.branches_gate_commits),
     "I2": (nothing_leaves_without_authority, undone.lost_branches_send_nothing, undone.undoings_have_approvals),
-    "I3": (effects_are_neither_doubled_nor_lost, undone.what_is_wanted_stays, undone.what_nobody_wants_is_owed),
+    "I3": (
+        effects_are_neither_doubled_nor_lost,
+        undone.what_is_wanted_stays,
+        undone.what_nobody_wants_is_owed,
+        undone.at_rest_the_effects_are_what_is_wanted,
+    ),
     "I5": (every_input_leaves_a_trace,),
     "I6": (past.the_past_stays,),
     "R5": (stale_inputs_are_refused,),

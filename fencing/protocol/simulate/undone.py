@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from fencing.protocol.world import World
 
 DUE = frozenset({compensations.State.PROPOSED, compensations.State.APPROVED})
+UNSETTLED = frozenset({State.READY, State.IN_FLIGHT, State.IN_DOUBT})
 OF_NO_USE = frozenset({State.CANCELLED, State.HELD, State.FAILED})
 
 
@@ -39,7 +40,7 @@ def _standing(moment: Moment, gate: str) -> list[tuple[StepRecord, Commit]]:
 
 
 def _newest(world: World, intent: str) -> UndoingRecord | None:
-    mine = [each for each in world.undoings if each.intent == intent and each.effect is None]
+    mine = _about(world, intent)
     return mine[-1] if mine else None
 
 
@@ -148,6 +149,46 @@ def what_nobody_wants_is_owed(moment: Moment) -> Iterator[str]:
         newest = _newest(moment.after, intent.id)
         if newest is None or newest.state is compensations.State.WITHDRAWN:
             yield f"{intent.id} happened for a lost branch, nobody wants it, and nothing would undo it"
+
+
+def at_rest_the_effects_are_what_is_wanted(moment: Moment) -> Iterator[str]:
+    """I3 to the letter: what happened is what winners want, less what was undone, plus what a person let stand."""
+    if not _is_at_rest(moment):
+        return
+    done = moment.said.undone.done
+    wanted = {commit.intent for _, commit in _standing(moment, ACTS)}
+    there: Counter[str | None] = Counter()
+    due: Counter[str | None] = Counter()
+    for intent in moment.after.intents:
+        payload = None if intent.action is None else intent.action.payload_digest
+        undone = any(each.id in done for each in _about(moment.after, intent.id))
+        is_let_stand = any(each.state is compensations.State.WAIVED for each in _about(moment.after, intent.id))
+        there[payload] += Kind.SUCCEEDED in moment.said.told[intent.id].values()
+        there[payload] -= undone
+        due[payload] += not undone and (intent.id in wanted or is_let_stand)
+    for row in moment.after.effects:
+        if row.match in (Match.ESCAPE, Match.DOUBLED):
+            acts = [each for each in moment.after.undoings if (each.tool, each.effect) == (row.tool, row.id)]
+            there[row.digest] += 1 - sum(each.id in done for each in acts)
+            is_let_stand = any(each.state is compensations.State.WAIVED for each in acts)
+            due[row.digest] += is_let_stand and not any(each.id in done for each in acts)
+    if +there != +due or min(there.values(), default=0) < 0:
+        yield f"at rest there are {sum(there.values())} effects, and {sum(due.values())} are wanted or were let stand"
+
+
+def _about(world: World, intent: str) -> list[UndoingRecord]:
+    return [each for each in world.undoings if each.intent == intent and each.effect is None]
+
+
+def _is_at_rest(moment: Moment) -> bool:
+    """Whether nothing is in flight, in doubt or awaiting a decision; a contradiction awaits one, too."""
+    world = moment.after
+    return (
+        all(each.facts.state not in UNSETTLED for each in world.intents)
+        and not any(each.is_open for each in world.undoings)
+        and not any(each.kind == "outcome_conflict" for each in world.incidents)
+        and not _standing(moment, WAITS)
+    )
 
 
 def _lost_with_its_branch(moment: Moment, place: tuple[str, int]) -> bool:

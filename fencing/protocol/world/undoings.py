@@ -125,13 +125,22 @@ def _follow(record: UndoingRecord, recorded: deciding.Recorded, turn: Turn) -> N
         case State.PROPOSED:
             put_back(record, turn)
         case State.APPROVED:
-            following.move(record, State.APPROVED, turn, not_before=recorded.not_before)
+            _wait_again(record, recorded, turn)
         case State.IN_DOUBT:
             following.move(record, State.IN_DOUBT, turn)
         case _:
             pass
     if recorded.has_conflict:
         turn.open_incident(Incident(kind="outcome_conflict", intent=record.intent, undoing=record.id))
+
+
+def _wait_again(record: UndoingRecord, recorded: deciding.Recorded, turn: Turn) -> None:
+    """Nothing was sent: it is sent again, unless somebody has come to want the effect (P4, P5, B5)."""
+    after = State.APPROVED
+    if record.effect is None and record.intent is not None:
+        has_won = any(each.state is ClaimState.WON for each in _claimed_meanwhile(record, turn))
+        after = undoing.state_after_claims(after, turn.intents[record.intent].facts, has_won=has_won)
+    following.move(record, after, turn, not_before=recorded.not_before if after is State.APPROVED else None)
 
 
 def put_back(record: UndoingRecord, turn: Turn) -> UndoingRecord:
