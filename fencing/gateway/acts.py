@@ -27,10 +27,12 @@ from fencing.models.facts import read_clock
 from fencing.models.registry import registry_at
 from fencing.protocol import compensations, deciding, intents, transitions, undoing
 from fencing.protocol.compensations import State
+from fencing.protocol.fence import Phase
 from fencing.protocol.objects import rfc3339
 from fencing.protocol.rules import retries_of
 from fencing.protocol.tools import Mode, ToolDefinition
 from fencing.services import undoing as following
+from fencing.services.taking_back import close_commit, touch
 from fencing.services.writes import Writes
 
 
@@ -211,11 +213,22 @@ class Act:
         self.close_escape()
         if self.effect is None:
             return
+        meanwhile = [claim for claim in meanwhile if not self._is_taken_back(self.effect, claim)]
         if meanwhile:
             self._open_next(self.effect, meanwhile)
         for claim in self.effect.intent.row["claims"]:
             step = self.effect.facts.steps[claim["step_id"]]
             self.writes.feed("compensated", run_id=step.run.id, step_id=step.id, owner_group=step.run.owner_group)
+
+    def _is_taken_back(self, effect: Effect, claim: dict[str, Any]) -> bool:
+        """Take a commit back whose authority ended while it waited for the undoing: nothing of it is out (F8, G5)."""
+        step = effect.facts.steps[claim["step_id"]]
+        reason = effect.facts.lost_authority(step)
+        if reason is None:
+            return False
+        close_commit(step, effect.facts, self.writes, reason=reason)
+        touch(step, effect.facts, self.writes, phase=Phase.REJECTED, reason=reason)
+        return True
 
     def close_escape(self) -> None:
         """What a person made of an escape stays: it holds nothing back any more (L8)."""

@@ -127,3 +127,16 @@ def test_an_undoing_that_was_not_sent_and_that_nobody_minds_is_sent_again(story:
     token = story.token_of(made)
     assert story.tell(story.undo(made, token=token), "not_sent")["state"] == "approved"
     assert story.undo(made, token=token)["admit"] is True
+
+
+def test_a_divergence_beside_an_undoing_takes_back_what_waits_for_it(story: Undoing) -> None:
+    """The commit waits for its next generation (B6): nothing of it is out, whatever left for the last one."""
+    made = story.lost()
+    story.approve(made)
+    admitted = story.undo(made)
+    story.want("trunk", TICKET)
+    story.vote(story.replica, {"tool": "create_ticket", "args": {"title": "another"}}, "trunk")
+    assert story.step("trunk")["phase"] == "committed"
+    assert story.tell(admitted, "succeeded")["state"] == "done"
+    assert (story.step("trunk")["phase"], story.step("trunk")["reason"]) == ("rejected", "late_divergence")
+    assert [each["generation"] for each in story.intents()] == [1]

@@ -234,7 +234,7 @@ def unknown_effect_undone(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(deciding, "_known", lambda _undoing: None)
 
 
-BRANCHED: tuple[Plant, ...] = (
+SIXTEEN: tuple[Plant, ...] = (
     intent_of_the_first_branch,
     undone_key_never_sent_again,
     branch_gate_ignored,
@@ -248,13 +248,14 @@ BRANCHED: tuple[Plant, ...] = (
     committed_step_replayed,
     escape_adopted_by_itself,
     escape_taken_for_ours,
-    doubled_row_ignored,
     lost_branch_keeps_its_commits,
     losers_effect_forgotten,
-    request_approved_by_who_asked,
     one_approval_for_everything,
+)
+KIN: tuple[Plant, ...] = (
+    doubled_row_ignored,
+    request_approved_by_who_asked,
     another_payload_undone,
     lapsed_approval_used,
     unknown_effect_undone,
 )
-"""The sixteen that were asked for, and some of their kin."""

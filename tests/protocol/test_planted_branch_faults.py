@@ -10,8 +10,9 @@ import pytest
 from fencing.protocol.simulate import stage
 from fencing.protocol.simulate.forms import read_trace
 from fencing.protocol.simulate.strings import Tally, opening, play_again, try_random
+from tests.length import is_long
 from tests.protocol.faults import Plant
-from tests.protocol.speculation_faults import BRANCHED
+from tests.protocol.speculation_faults import KIN, SIXTEEN
 
 STRINGS = 600
 LETTERS = 70
@@ -22,7 +23,7 @@ def named(plant: Plant) -> str:
     return plant.__name__
 
 
-@pytest.mark.parametrize("plant", BRANCHED, ids=named)
+@pytest.mark.parametrize("plant", [*SIXTEEN, *KIN] if is_long() else SIXTEEN, ids=named)
 def test_random_strings_find_a_planted_fault_and_show_it_again(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch)
     found = try_random(STRINGS, Random(1), tally=Tally(), seed=1, length=LETTERS, branched=1)  # noqa: S311 - a seed

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from fencing.protocol import approvals, deciding, undoing
 from fencing.protocol.compensations import State
 from fencing.protocol.errors import Code, Refusal
+from fencing.protocol.fence import Phase
 from fencing.protocol.freezes import check_frozen
 from fencing.protocol.intents import ClaimState, Delivery, Kind
 from fencing.protocol.rules import retries_of
@@ -157,9 +158,20 @@ def finish(record: UndoingRecord, turn: Turn) -> UndoingRecord:
     meanwhile = _claimed_meanwhile(record, turn)
     done = following.move(record, State.DONE, turn, not_before=None)
     close_effect(done, turn)
+    meanwhile = [each for each in meanwhile if not _is_taken_back(each, turn)]
     if meanwhile and done.intent is not None:
         following.open_next(turn.intents[done.intent], meanwhile, turn)
     return done
+
+
+def _is_taken_back(claim: Claim, turn: Turn) -> bool:
+    """Take a commit back whose authority ended while it waited for the undoing: nothing of it is out (F8, G5)."""
+    record = turn.steps[claim.step, claim.epoch]
+    reason = turn.lost_authority(record)
+    if reason is None:
+        return False
+    turn.move(turn.close_commit(record, reason), Phase.REJECTED, reason)
+    return True
 
 
 def close_effect(record: UndoingRecord, turn: Turn) -> None:
