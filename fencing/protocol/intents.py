@@ -37,7 +37,15 @@ SETTLED = frozenset({State.SUCCEEDED, State.FAILED})
 
 TRANSITIONS = MappingProxyType(
     {
-        State.HELD: MappingProxyType({State.READY: "a claim may act", State.CANCELLED: "all claims lost"}),
+        State.HELD: MappingProxyType(
+            {
+                State.READY: "a claim may act",
+                State.CANCELLED: "all claims lost",
+                State.IN_DOUBT: "a report contradicts what is recorded, or an unknown delivery may not be repeated",
+                State.SUCCEEDED: "an earlier delivery succeeded",
+                State.FAILED: "an unknown delivery failed after all",
+            }
+        ),
         State.READY: MappingProxyType(
             {
                 State.IN_FLIGHT: "admitted",

@@ -291,11 +291,9 @@ def test_the_newest_failing_traces_come_first_and_are_few(signed_in: SignedIn, t
 
 
 def test_every_kind_of_event_of_random_strings_has_its_words() -> None:
-    rng = Random(5)  # noqa: S311 - a seed, no secret
+    rng = Random(1)  # noqa: S311 - a seed, no secret
     seen: set[str] = set()
-    for _ in range(300):
-        if len(seen) == len(KINDS):
-            break
+    for _ in range(60):
         happenings = strings.play(strings.random_string(rng, 70), strings.opening()).happenings
         trace = failing_traces.read(json.dumps(trace_form(happenings)))
         seen |= {type(event).__name__ for _, event in happenings}

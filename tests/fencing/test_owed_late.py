@@ -10,7 +10,7 @@ from fencing.protocol.callers import Role
 from fencing.services.requests import AdoptEffect, ObserveEffect
 from tests.fencing.test_compensating import Undoing
 from tests.fencing.test_forks import MORE, TICKET
-from tests.stories import TOOLS, Told, actor, digest, register, told
+from tests.stories import NOTE, REFUND, TOOLS, Told, actor, digest, register, told
 
 pytestmark = pytest.mark.django_db
 
@@ -140,3 +140,30 @@ def test_a_divergence_beside_an_undoing_takes_back_what_waits_for_it(story: Undo
     assert story.tell(admitted, "succeeded")["state"] == "done"
     assert (story.step("trunk")["phase"], story.step("trunk")["reason"]) == ("rejected", "late_divergence")
     assert [each["generation"] for each in story.intents()] == [1]
+
+
+def test_a_report_that_contradicts_the_record_is_heard_while_only_an_undecided_branch_wants_the_effect(
+    story: Undoing,
+) -> None:
+    admitted = story.admit(story.agree("trunk", NOTE), NOTE)
+    story.want("waits", NOTE, branch="B")
+    story.report(admitted, "busy")
+    story.vote(story.replica, REFUND, "trunk")
+    assert story.intent(admitted)["state"] == "held"
+    assert story.report(admitted, "succeeded")["code"] == "outcome_conflict"
+    assert story.intent(admitted)["state"] == "in_doubt"
+
+
+@pytest.mark.parametrize(("outcome", "state"), [("succeeded", "succeeded"), ("failed", "failed")])
+def test_a_late_report_settles_what_only_an_agreement_without_its_action_wants(
+    story: Undoing, outcome: str, state: str
+) -> None:
+    story.want("t", TICKET, branch="B")
+    admitted = story.send("t", outcome="unknown")
+    story.propose("late")
+    for path in (story.replica, story.production):
+        story.vote(path, None, "late", digest=digest(TICKET))
+    story.decide()
+    story.reconcile("A")
+    assert story.intent(admitted)["state"] == "held"
+    assert story.report(admitted, outcome)["state"] == state
