@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from django.db import connection
+from django.db.models import Max
 
 from fencing.gateway.effects import Effect, lock_effects
 from fencing.models import (
@@ -122,11 +123,23 @@ class Act:
 
     @cached_property
     def tries(self) -> list[tuple[CompensationDelivery, intents.Delivery]]:
-        """The deliveries of the approval that stands, by number, each with its value in the pure core."""
-        found = CompensationDelivery.objects.filter(compensation=self.row, release__round=self.row.round).order_by(
-            "number"
-        )
+        """The deliveries of the approval that stands, by number, each with its value in the pure core.
+
+        Where a late success made it doubtful, that approval has lapsed: the deliveries are those of the last one.
+        """
+        mine = CompensationDelivery.objects.filter(compensation=self.row)
+        found = mine.filter(release__round=self.row.round).order_by("number")
+        if self.state is State.IN_DOUBT and not found:
+            found = mine.filter(release__round=mine.aggregate(last=Max("release__round"))["last"]).order_by("number")
         return [(each, pure_try(each)) for each in found]
+
+    @cached_property
+    def is_contradicted(self) -> bool:
+        """Whether a late success contradicts what was recorded, and no person has said since what is true."""
+        told = CompensationOutcome.objects.filter(delivery__compensation=self.row)
+        spoken = told.filter(source="person").aggregate(last=Max("recorded_at"))["last"]
+        late = told.filter(outcome=intents.Kind.SUCCEEDED.value, is_effective=False).exclude(source="person")
+        return (late if spoken is None else late.filter(recorded_at__gt=spoken)).exists()
 
     def pure(self) -> deciding.Undoing:
         """The compensation as the pure core knows it."""

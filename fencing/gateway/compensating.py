@@ -17,6 +17,7 @@ from fencing.protocol.callers import Caller
 from fencing.protocol.compensations import Cause, State
 from fencing.protocol.errors import Code, Refusal
 from fencing.protocol.intents import Kind
+from fencing.protocol.tools import Policy
 from fencing.queries.compensations import compensation_body
 from fencing.services import undoing as following
 from fencing.services.requests import (
@@ -190,14 +191,15 @@ def _resolve(act: Act, request: ResolveCompensation) -> Result:
     refusal = deciding.resolve(act.pure())
     if refusal is not None:
         return _resolved_before(act, request) or refusal
-    row, _ = act.tries[-1]
+    row, pure = act.tries[-1]
     kind = Kind.SUCCEEDED if request.happened else Kind.NOT_HAPPENED
     act.writes.insert(
         "compensationoutcome",
         delivery_id=str(row.pk),
         outcome=kind.value,
         source="person",
-        is_effective=True,
+        # What a report settled stays beside the person's word.
+        is_effective=pure.outcome not in (Kind.SUCCEEDED, Kind.FAILED),
         person_id=_person(act),
         evidence=request.evidence,
         by_id=act.writes.caller.credential_id,
@@ -242,9 +244,20 @@ def _ask(request: AskCompensation, caller: Caller) -> Result:
     else:
         result = _ask_about(request, writes)
         if isinstance(result, Refusal):
-            writes.refuse(result, "compensation")
+            writes.refuse(result, "compensation", **_subject(request))
     writes.send()
     return _with_body(result, str(result.body["id"]), caller) if isinstance(result, Answer) else result
+
+
+def _subject(request: AskCompensation) -> dict[str, Any]:
+    """What a refused question was about, as far as it is there (S1)."""
+    intent, incident = as_id(request.intent), as_id(request.incident)
+    if intent is not None:
+        told = Intent.objects.filter(pk=intent).values_list("run__name", "tool").first()
+        return {} if told is None else {"run": told[0], "tool": told[1]}
+    about = None if incident is None else Incident.objects.filter(pk=incident).values_list("run__name", "resources")
+    seen = None if about is None else about.first()
+    return {} if seen is None else {"run": seen[0], "resources": seen[1]}
 
 
 def _ask_about(request: AskCompensation, writes: Writes) -> Result:
@@ -300,7 +313,6 @@ def _ask_of_effect(incident: Incident, request: AskCompensation, writes: Writes)
             return _there_already(each, request, writes)
     if observed.adopted_by_id is not None or any(each.state == State.DONE for each in acts):
         return _nothing("The effect is wanted by now, or undone already.")
-    last = acts[-1] if acts else None
     registry = current_registry()
     definition = registry_at(registry).get(observed.tool)
     stored = None if observed.digest is None else ActionRow.objects.filter(payload_digest=observed.digest).first()
@@ -322,7 +334,7 @@ def _ask_of_effect(incident: Incident, request: AskCompensation, writes: Writes)
         tool=observed.tool,
         payload_id=None if built is None else built.payload_digest,
         registry=registry,
-        needed=1 if last is None else last.needed,
+        needed=(Policy() if definition is None else definition.policy).compensation_approvals,
         resources=observed.resources,
         proposed_at=read_clock(),
         requester_id=writes.caller.person_id,

@@ -284,6 +284,7 @@ def write_outcome(act: Act, row: CompensationDelivery, told: Told) -> deciding.R
         retry_after_s=told.retry_after_s,
         now=act.now,
         pause_s=told.pause_s,
+        is_contradicted=act.state is State.IN_DOUBT and act.is_contradicted,
     )
     if not recorded.is_news:
         return recorded
@@ -315,7 +316,7 @@ def _follow(act: Act, recorded: deciding.Recorded) -> None:
             act.wait_again(not_before=recorded.not_before)
         case State.IN_DOUBT:
             if act.state is not State.IN_DOUBT:
-                act.move(State.IN_DOUBT, due_at=None)
+                act.move(State.IN_DOUBT, due_at=None, not_before=None)
         case _:
             pass
     if recorded.has_conflict:

@@ -54,6 +54,7 @@ TRANSITIONS = MappingProxyType(
                 State.DONE: "a person recorded what was done by hand",
                 State.WAIVED: "the effect stands",
                 State.WITHDRAWN: "nothing has to be undone any more",
+                State.IN_DOUBT: "a late report says that it happened after all",
             }
         ),
         State.HELD: MappingProxyType(
@@ -61,6 +62,7 @@ TRANSITIONS = MappingProxyType(
                 State.PROPOSED: "the other claim lost",
                 State.WAIVED: "the effect stands",
                 State.WITHDRAWN: "the other claim won",
+                State.IN_DOUBT: "a late report says that it happened after all",
             }
         ),
         State.APPROVED: MappingProxyType(
@@ -69,6 +71,7 @@ TRANSITIONS = MappingProxyType(
                 State.PROPOSED: "the approval lapsed",
                 State.HELD: "another claim on the key is open",
                 State.WITHDRAWN: "nothing has to be undone any more",
+                State.IN_DOUBT: "a late report says that it happened after all",
             }
         ),
         State.IN_FLIGHT: MappingProxyType(
@@ -121,7 +124,10 @@ def lapses(before: State, after: State, *, is_changed: bool) -> bool:
     """Tell whether approvals that were given are worth nothing any more after this move (P2, P4, P5).
 
     One approval is one delivery: what comes back from there has used it up. `is_changed`: something else would be sent.
+    What may have happened already must not be sent under an approval that was given before that was known.
     """
+    if after is State.IN_DOUBT:
+        return before in (State.PROPOSED, State.HELD, State.APPROVED)
     if after not in (State.PROPOSED, State.HELD, State.WITHDRAWN):
         return False
     used_up = before in (State.APPROVED, State.IN_FLIGHT, State.IN_DOUBT)

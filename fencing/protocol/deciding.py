@@ -214,11 +214,14 @@ def report(
     retry_after_s: float | None,
     now: datetime,
     pause_s: float | None = None,
+    is_contradicted: bool = False,
 ) -> Recorded:
     """Judge what became of a delivery (P5, and "Outcomes"): `FAILED` puts it back, and who may say where is `undoing`.
 
     A failure, or a person's word that nothing happened, gives `State.PROPOSED`; claims may make it held or withdrawn.
     `pause_s` is the back-off of who calls push tools, for what was not sent or found the tool busy.
+    A success that contradicts what is recorded puts what is not settled in doubt: approved again, it would be undone
+    twice. `is_contradicted`: there was one, and no person has said since what is true.
     """
     if outcome is delivery.outcome:
         return Recorded(is_effective=False, is_news=False)
@@ -226,14 +229,18 @@ def report(
         contradicts = Kind.SUCCEEDED in (outcome, delivery.outcome) and outcome is not Kind.UNKNOWN
         detail = f"It is recorded as {delivery.outcome.value}: the first outcome stays."
         refusal = Refusal(code=Code.OUTCOME_CONFLICT, detail=detail)
-        return Recorded(is_effective=False, refusal=refusal, has_conflict=contradicts)
+        doubt = _doubt(state, outcome)
+        return Recorded(state=doubt, is_effective=False, refusal=refusal, has_conflict=contradicts)
     if not is_newest or state not in (State.IN_FLIGHT, State.IN_DOUBT):
         refusal = Refusal(code=Code.STALE_DELIVERY, detail="A newer approval took over: this report comes too late.")
-        return Recorded(is_effective=False, refusal=refusal, has_conflict=outcome is Kind.SUCCEEDED)
+        doubt, is_success = _doubt(state, outcome), outcome is Kind.SUCCEEDED
+        return Recorded(state=doubt, is_effective=False, refusal=refusal, has_conflict=is_success)
     match outcome:
         case Kind.SUCCEEDED:
             return Recorded(state=State.DONE)
         case Kind.UNKNOWN:
+            return Recorded(state=State.IN_DOUBT)
+        case _ if is_contradicted:
             return Recorded(state=State.IN_DOUBT)
         case Kind.BUSY | Kind.NOT_SENT if state is State.IN_FLIGHT:
             return Recorded(state=State.APPROVED, not_before=_not_before(outcome, retry_after_s, pause_s, now))
@@ -247,3 +254,9 @@ def _not_before(outcome: Kind, retry_after_s: float | None, pause_s: float | Non
         return None
     wait_s = (BUSY_S if pause_s is None else pause_s) if retry_after_s is None else retry_after_s
     return now + timedelta(seconds=min(wait_s, MAX_BUSY_S))
+
+
+def _doubt(state: State, outcome: Kind) -> State | None:
+    """What a success that comes too late makes of a compensation: None where it is settled, or in doubt already."""
+    is_settled = state in (State.DONE, State.WAIVED, State.WITHDRAWN, State.IN_DOUBT)
+    return None if outcome is not Kind.SUCCEEDED or is_settled else State.IN_DOUBT

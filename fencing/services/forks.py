@@ -153,7 +153,8 @@ class Reached:
             "fork": self.fork,
             "winner": self.winner,
             "cancelled": sorted(self.cancelled),
-            "compensations": self.compensations,
+            # What was done last is undone first, and shown first (P7).
+            "compensations": self.compensations[::-1],
             "withdrawn": self.withdrawn,
         }
 
@@ -174,7 +175,7 @@ class _Reconciling:
         for step in losing:
             self._lose(step)
         won = {claimed for step in acting if (claimed := self._may_act_now(step)) is not None}
-        for intent in touched:
+        for intent in sorted(touched, key=_left_at):
             self._settle(intent, before[intent.id], has_won=intent.id in won)
         self._write(verdict)
         return self.reached
@@ -244,6 +245,11 @@ class _Reconciling:
         self.writes.audit(
             "reconcile_fork", "fork", f"{self.run.name}/{self.reached.fork}", run=self.run.name, after=after
         )
+
+
+def _left_at(intent: IntentFacts) -> str:
+    """A key that orders intents as their effects left (P7): ids of deliveries grow with time."""
+    return max((str(each["id"]) for each in intent.row["deliveries"]), default="")
 
 
 def expire_forks(limit: int = 100) -> int:

@@ -27,7 +27,8 @@ Digest = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}\Z", json_schema_ext
 Epoch = Annotated[int, Field(ge=1, le=MAX_NUMBER)]
 # A number that a planner names leaves room for those that restarts and replays count on from it.
 NamedEpoch = Annotated[int, Field(ge=1, le=MAX_NUMBER - 2**32)]
-Reason = Annotated[str, Field(min_length=1, max_length=4000)]
+# Blanks alone tell nobody why.
+Reason = Annotated[str, Field(min_length=1, max_length=4000, pattern=r"\S")]
 Short = Annotated[str, Field(min_length=1, max_length=200)]
 Prose = Annotated[str, Field(max_length=200_000)]
 Moment = Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)\Z")]

@@ -169,6 +169,8 @@ def test_nobody_approves_what_they_asked_for(story: Undoing) -> None:
     assert (made["status"], made["cause"], made["state"]) == (201, "requested", "proposed")
     assert story.ask(intent=admitted["intent"])["duplicate"] is True
     assert story.ask(intent=admitted["intent"], by=story.second)["code"] == "already_proposed"
+    refused = SideLogRow.objects.get(reason="already_proposed")
+    assert (refused.run, refused.tool) == (story.run, "create_ticket")
     assert story.approve(made["id"])["code"] == "own_request"
     assert story.approve(made["id"], by=story.second)["state"] == "approved"
 
@@ -294,6 +296,46 @@ def test_an_unknown_end_is_never_repeated_by_a_machine(story: Undoing, how: str)
     assert story.say(made, happened=True)["code"] == "already_decided"
 
 
+@pytest.mark.parametrize("approved", [False, True], ids=["undecided", "approved again"])
+@pytest.mark.parametrize("end", ["failed", "not_happened"])
+def test_a_success_told_too_late_is_never_followed_by_a_second_undoing(
+    story: Undoing, end: str, approved: bool
+) -> None:
+    made = story.lost()
+    story.approve(made)
+    first = story.undo(made)
+    if end == "failed":
+        story.tell(first, "failed")
+    else:
+        story.tell(first, "unknown")
+        story.say(made, happened=False)
+    token = None
+    if approved:
+        story.approve(made)
+        token = story.token_of(made)
+    assert story.tell(first, "succeeded")["code"] == "outcome_conflict"
+    assert story.state(made) == "in_doubt"
+    assert Incident.objects.get().kind == "outcome_conflict"
+    assert story.approve(made)["code"] == "already_decided"
+    if token is not None:
+        assert story.undo(made, token=token)["code"] == "revoked"
+    assert story.say(made, happened=True, by=story.second)["state"] == "done"
+
+
+def test_a_doubt_that_a_late_success_raised_is_a_persons_to_end(story: Undoing) -> None:
+    made = story.lost()
+    story.approve(made)
+    first = story.undo(made)
+    story.tell(first, "not_sent")
+    second = story.undo(made)
+    assert story.tell(first, "succeeded")["code"] == "outcome_conflict"
+    assert story.state(made) == "in_doubt"
+    assert story.tell(second, "failed")["state"] == "in_doubt"
+    assert story.say(made, happened=False)["state"] == "proposed"
+    assert story.approve(made)["state"] == "approved"
+    assert story.undo(made)["admit"] is True
+
+
 def test_a_late_report_settles_what_is_in_doubt(story: Undoing) -> None:
     made = story.lost()
     story.approve(made)
@@ -407,11 +449,13 @@ def test_a_waived_effect_stands_with_the_digest_that_was_seen(story: Undoing) ->
 
 
 def test_effects_of_a_run_are_undone_in_reverse_order(story: Undoing) -> None:
+    story.want("two", ORDER, branch="B")  # wanted first, and sent last
     story.want("one", TICKET, branch="B")
     story.send("one", ticket="T-1")
-    story.want("two", ORDER, branch="B")
     story.send("two", ORDER)
-    first, second = story.in_order(story.reconcile(None)["compensations"])
+    shown = story.reconcile(None)["compensations"]
+    first, second = story.in_order(shown)
+    assert shown == [second, first]
     story.approve(first)
     story.approve(second)
     assert story.approve(second, by=story.second)["state"] == "approved"

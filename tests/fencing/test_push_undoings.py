@@ -289,13 +289,15 @@ def test_a_lease_that_ran_out_goes_to_a_person_and_a_late_success_settles(story:
     assert (story.state(made), kinds(made)) == ("done", ["unknown", "succeeded"])
 
 
-def test_who_wakes_after_a_person_decided_contradicts_and_changes_nothing(story: Undoing, server: Serving) -> None:
+def test_who_wakes_with_a_success_after_a_person_decided_puts_it_in_doubt_again(
+    story: Undoing, server: Serving
+) -> None:
     (made,) = approved(story, "ok")
     one = taken()
     expire()
     assert story.say(made, happened=False)["state"] == "proposed"
     dispatching.settle([(one, OK)], [0.5])
-    assert story.state(made) == "proposed"
+    assert story.state(made) == "in_doubt"
     assert SideLogRow.objects.filter(kind="outcome", reason="outcome_conflict").count() == 1
     assert Incident.objects.get().kind == "outcome_conflict"
 

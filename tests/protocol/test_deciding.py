@@ -150,7 +150,7 @@ def test_an_outcome_is_final_and_a_contradiction_goes_to_people() -> None:
     assert report(State.DONE, Kind.SUCCEEDED, Kind.FAILED).has_conflict
     assert report(State.PROPOSED, Kind.FAILED, Kind.SUCCEEDED).has_conflict
     late = report(State.PROPOSED, Kind.UNKNOWN, Kind.SUCCEEDED, is_newest=False)
-    assert (code(late.refusal), late.has_conflict, late.state) == (Code.STALE_DELIVERY, True, None)
+    assert (code(late.refusal), late.has_conflict, late.state) == (Code.STALE_DELIVERY, True, State.IN_DOUBT)
 
 
 # ---- P1, P4, B4, B5: what claims make of it ----
