@@ -11,7 +11,7 @@ import fencing.models.triggers
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("fencing", "0017_calling_undoings"),
+        ("fencing", "0018_reports_while_held"),
     ]
 
     operations = [
