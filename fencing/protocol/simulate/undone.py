@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from fencing.protocol import compensations
 from fencing.protocol.branches import State as BranchState
 from fencing.protocol.compensations import Cause
-from fencing.protocol.fence import Reason
+from fencing.protocol.fence import Phase, Reason
 from fencing.protocol.intents import Kind, State
 from fencing.protocol.ledgers import Match
 from fencing.protocol.simulate.speculated import ACTS, LOST, WAITS
@@ -188,6 +188,7 @@ def _is_at_rest(moment: Moment) -> bool:
         and not any(each.is_open for each in world.undoings)
         and not any(each.kind == "outcome_conflict" for each in world.incidents)
         and not _standing(moment, WAITS)
+        and not any(each.phase is Phase.AGREED for each in world.steps)
     )
 
 
