@@ -8,6 +8,7 @@ and then the lease alone says so.
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -30,6 +31,10 @@ from fencing.protocol.tools import ToolDefinition
 from fencing.services.requests import Admit
 from fencing.services.writes import LostRace, Writes, in_transaction
 
+# What admission refused is passed over for so long (seconds) by this process.
+AGAIN_S: Final = 1.0
+_refused: dict[str, float] = {}
+
 # Ready intents of push tools, so many of each, the oldest first and each tool in its turn; with the commit that is
 # delivered: the oldest whose claim is not lost, for one of a lost branch stands on once the effect may be out (B4), and
 # lets nothing through. What a freeze stops, and what happened without authority already, is passed over (L8, L10).
@@ -51,6 +56,7 @@ SELECT due.intent_id, due.commit_id, due.tool FROM (
               WHERE l.step_id = c.step_id AND l.intent_id = c.intent_id AND l.state <> 'lost')
             AND NOT EXISTS (SELECT FROM fencing_observedeffect e
               WHERE e.digest = c.payload_id AND e.match = 'escape' AND e.is_open))
+          AND a.id <> ALL (%s::uuid[])
         ORDER BY a.opened_at, a.id LIMIT asked.many
     ) i ON true
     JOIN LATERAL (
@@ -77,7 +83,7 @@ def _take(limit: int, tools: Mapping[str, ToolDefinition]) -> list[OutgoingEffec
     pace = Pace(tools, now)
     room = pace.room(limit)
     with connection.cursor() as cursor:
-        cursor.execute(DUE, [list(room), list(room.values()), limit])
+        cursor.execute(DUE, [list(room), list(room.values()), _refused_lately(), limit])
         due = [(str(intent), str(commit), str(tool)) for intent, commit, tool in cursor.fetchall()]
     if not due:
         return []
@@ -101,9 +107,19 @@ def _admitted(due: Sequence[tuple[str, str, str]], writes: Writes) -> list[Outgo
         commit = commits[commit_id]
         facts.lock_intents(ids=[intent_id])
         admitted = _admit(commit, facts, writes)
-        if admitted is not None:
+        if admitted is None:
+            _refused[intent_id] = time.monotonic() + AGAIN_S
+        else:
             found.append(admitted)
     return found
+
+
+def _refused_lately() -> list[str]:
+    """The effects that are passed over: a few that are refused again and again would else keep all others waiting."""
+    now = time.monotonic()
+    for intent_id in [each for each, until in _refused.items() if until <= now]:
+        del _refused[intent_id]
+    return list(_refused)
 
 
 def _admit(commit: Commit, facts: Facts, writes: Writes) -> OutgoingEffect | None:

@@ -16,9 +16,10 @@ from django.db import connection
 from pytest_django import Settings
 from pytest_django.plugin import DjangoDbBlocker
 
-from fencing.gateway import dispatching, ledgers, pushing
+from fencing.gateway import admissions, dispatching, ledgers, pushing
 from fencing.gateway.outgoing import OutgoingEffect
 from fencing.models import AuditEvent, Breaker, Delivery, Incident, Intent, Outcome, SideLogRow
+from fencing.protocol.errors import Code, Refusal
 from fencing.protocol.pushing import End, Ended
 from fencing.services.recompute import Tallied, find_faults
 from fencing.services.requests import ObserveEffect
@@ -330,6 +331,25 @@ def test_calls_that_take_long_hold_up_no_other(story: Story, server: Serving) ->
         assert Intent.objects.filter(tool="pay", state="in_flight").count() == SLOW
         server.hurry()
         eventually(lambda: not Intent.objects.exclude(state="succeeded").exists())
+
+
+def test_effects_that_are_refused_again_and_again_hold_up_no_other(
+    story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stuck, judged = {wanted(story, step=f"s{n}", n=n) for n in range(3)}, admissions.judged
+    free = wanted(story, step="free", n=9)
+    refusal = Refusal(code=Code.NOT_READY, detail="")
+    with monkeypatch.context() as patched:
+        patched.setattr(
+            admissions,
+            "judged",
+            lambda call, facts, writes: judged(call, facts, writes) if call.request.step == "free" else refusal,
+        )
+        assert pushing.take(3) == []
+        assert [each.intent for each in pushing.take(3)] == [free]
+    assert pushing.take(3) == []
+    time.sleep(pushing.AGAIN_S)
+    assert {each.intent for each in pushing.take(3)} == stuck
 
 
 def test_a_rate_lets_no_more_begin_than_it_says(story: Story, server: Serving) -> None:
