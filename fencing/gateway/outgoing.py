@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import Final
 
@@ -9,6 +10,7 @@ from fencing.protocol.callers import Caller, Role
 from fencing.protocol.policies import Policy
 
 COURIER: Final = Caller(credential_id=None, name="deliverer", role=Role.SYSTEM)
+AGAIN_S: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,3 +44,23 @@ class OutgoingUndoing(Outgoing):
     """A delivery of a compensation (P5)."""
 
     compensation: str
+
+
+class Refused:
+    """What admission refused a moment ago, in this process, and is passed over for `AGAIN_S`.
+
+    A few that are refused again and again, at the front of what is due, would else keep all others waiting.
+    """
+
+    def __init__(self) -> None:
+        self._until: dict[str, float] = {}
+
+    def note(self, refused: str) -> None:
+        """Pass over it for a while."""
+        self._until[refused] = time.monotonic() + AGAIN_S
+
+    def ids(self) -> list[str]:
+        """Everything that is passed over now."""
+        now = time.monotonic()
+        self._until = {each: until for each, until in self._until.items() if until > now}
+        return list(self._until)

@@ -8,7 +8,6 @@ and then the lease alone says so.
 from __future__ import annotations
 
 import json
-import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -17,7 +16,7 @@ from django.db import connection
 
 from fencing.gateway import admissions
 from fencing.gateway.effects import Effect, claimants, lock_effects
-from fencing.gateway.outgoing import COURIER, OutgoingEffect
+from fencing.gateway.outgoing import COURIER, OutgoingEffect, Refused
 from fencing.gateway.pace import Pace, push_tools, tell_breakers, turn_to_take
 from fencing.models import Commit
 from fencing.models.facts import Facts, lock_steps, lookup_of
@@ -31,9 +30,7 @@ from fencing.protocol.tools import ToolDefinition
 from fencing.services.requests import Admit
 from fencing.services.writes import LostRace, Writes, in_transaction
 
-# What admission refused is passed over for so long (seconds) by this process.
-AGAIN_S: Final = 1.0
-_refused: dict[str, float] = {}
+_refused: Final = Refused()
 
 # Ready intents of push tools, so many of each, the oldest first and each tool in its turn; with the commit that is
 # delivered: the oldest whose claim is not lost, for one of a lost branch stands on once the effect may be out (B4), and
@@ -83,7 +80,7 @@ def _take(limit: int, tools: Mapping[str, ToolDefinition]) -> list[OutgoingEffec
     pace = Pace(tools, now)
     room = pace.room(limit)
     with connection.cursor() as cursor:
-        cursor.execute(DUE, [list(room), list(room.values()), _refused_lately(), limit])
+        cursor.execute(DUE, [list(room), list(room.values()), _refused.ids(), limit])
         due = [(str(intent), str(commit), str(tool)) for intent, commit, tool in cursor.fetchall()]
     if not due:
         return []
@@ -108,18 +105,10 @@ def _admitted(due: Sequence[tuple[str, str, str]], writes: Writes) -> list[Outgo
         facts.lock_intents(ids=[intent_id])
         admitted = _admit(commit, facts, writes)
         if admitted is None:
-            _refused[intent_id] = time.monotonic() + AGAIN_S
+            _refused.note(intent_id)
         else:
             found.append(admitted)
     return found
-
-
-def _refused_lately() -> list[str]:
-    """The effects that are passed over: a few that are refused again and again would else keep all others waiting."""
-    now = time.monotonic()
-    for intent_id in [each for each, until in _refused.items() if until <= now]:
-        del _refused[intent_id]
-    return list(_refused)
 
 
 def _admit(commit: Commit, facts: Facts, writes: Writes) -> OutgoingEffect | None:

@@ -15,7 +15,7 @@ from django.db import connection
 
 from fencing.gateway import undoings
 from fencing.gateway.acts import Act
-from fencing.gateway.outgoing import COURIER, OutgoingUndoing
+from fencing.gateway.outgoing import COURIER, OutgoingUndoing, Refused
 from fencing.gateway.pace import Pace, push_tools, tell_breakers, turn_to_take
 from fencing.models import CompensationDelivery, CompensationRelease
 from fencing.models.facts import lookup_of
@@ -46,8 +46,11 @@ SELECT due.release_id, due.tool FROM (
         AND (f.tool IS NULL OR f.tool = a.tool) AND (f.run_id IS NULL OR f.run_id = c.run_id))
       AND NOT EXISTS (SELECT FROM fencing_compensation later WHERE later.run_id = c.run_id
         AND later.effect_at > c.effect_at AND later.state IN ('approved', 'in_flight', 'in_doubt'))
+      AND r.id <> ALL (%s::uuid[])
 ) due ORDER BY due.place, due.tool LIMIT %s
 """
+
+_refused: Final = Refused()
 
 
 def take(limit: int) -> list[OutgoingUndoing]:
@@ -56,7 +59,7 @@ def take(limit: int) -> list[OutgoingUndoing]:
     if not tools or limit <= 0:
         return []
     with connection.cursor() as cursor:
-        cursor.execute(DUE, [list(tools), limit])
+        cursor.execute(DUE, [list(tools), _refused.ids(), limit])
         due = [(str(release), str(tool)) for release, tool in cursor.fetchall()]
     taken = [in_transaction(partial(_take, release, tool, tools)) for release, tool in due]
     return [each for each in taken if each is not None]
@@ -85,9 +88,8 @@ def _admit(release_id: str, writes: Writes) -> OutgoingUndoing | None:
     request = Admit(action=None, token=release.token)
     act, answer = undoings.judged(request, action, str(release.compensation_id), writes)
     definition = act.definition
-    if not isinstance(answer, Answer) or not answer.body.get("admit"):
-        return None
-    if definition is None or definition.endpoint is None:
+    if not isinstance(answer, Answer) or not answer.body.get("admit") or definition is None or not definition.endpoint:
+        _refused.note(release_id)
         return None
     return OutgoingUndoing(
         compensation=act.id,

@@ -17,7 +17,7 @@ from pytest_django import Settings
 from pytest_django.plugin import DjangoDbBlocker
 
 from fencing.gateway import admissions, dispatching, ledgers, pushing
-from fencing.gateway.outgoing import OutgoingEffect
+from fencing.gateway.outgoing import AGAIN_S, OutgoingEffect
 from fencing.models import AuditEvent, Breaker, Delivery, Incident, Intent, Outcome, SideLogRow
 from fencing.protocol.errors import Code, Refusal
 from fencing.protocol.pushing import End, Ended
@@ -348,7 +348,7 @@ def test_effects_that_are_refused_again_and_again_hold_up_no_other(
         assert pushing.take(3) == []
         assert [each.intent for each in pushing.take(3)] == [free]
     assert pushing.take(3) == []
-    time.sleep(pushing.AGAIN_S)
+    time.sleep(AGAIN_S)
     assert {each.intent for each in pushing.take(3)} == stuck
 
 

@@ -24,7 +24,8 @@ from pytest_django import Settings
 from pytest_django.plugin import DjangoDbBlocker
 
 from fencing.gateway import dispatching, undoing_calls, undoings
-from fencing.gateway.outgoing import OutgoingUndoing
+from fencing.gateway.acts import Act
+from fencing.gateway.outgoing import AGAIN_S, OutgoingUndoing
 from fencing.models import (
     Breaker,
     Compensation,
@@ -36,6 +37,7 @@ from fencing.models import (
     SideLogRow,
 )
 from fencing.protocol.callers import Role
+from fencing.protocol.errors import Code, Refusal
 from fencing.protocol.pushing import End, Ended
 from fencing.services.recompute import Tallied, find_faults
 from tests.api.serving import database_url
@@ -382,6 +384,24 @@ def test_calls_that_undo_open_the_breaker_of_their_tool(story: Undoing, server: 
 
 
 # ---- what holds calls back ----
+
+
+def test_approvals_that_are_refused_again_and_again_hold_up_no_other(
+    story: Undoing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stuck, free = approve(story, owed(story, "ok") + owed(another(story), "ok"))
+    judged = undoings.judged
+    refusal = Refusal(code=Code.NOT_READY, detail="")
+
+    def judge(request: Any, action: Any, made: str, writes: Any) -> Any:
+        return judged(request, action, made, writes) if made == free else (Act.locked(made, writes), refusal)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(undoings, "judged", judge)
+        assert undoing_calls.take(1) == []
+        assert [each.compensation for each in undoing_calls.take(1)] == [free]
+    time.sleep(AGAIN_S)
+    assert [each.compensation for each in undoing_calls.take(1)] == [stuck]
 
 
 def test_a_freeze_holds_an_undoing_back_without_a_word_in_the_side_log(story: Undoing, server: Serving) -> None:
