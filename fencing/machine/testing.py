@@ -25,7 +25,7 @@ TOP = Path(__file__).resolve().parent.parent.parent
 TESTS = TOP / "tests"
 BROWSER_TESTS = TESTS / "browser"
 # About half of the time of all tests; the other folders, where most new tests go, are the other half.
-FIRST = ("browser", "machine", "demo", "client", "protocol", "jobs", "filling")
+FIRST = ("browser", "machine", "demo", "client", "protocol", "jobs", "filling", "api")
 # Arguments that leave all tests chosen.
 WHOLE = frozenset({"--long", "-q", "-v", "-x"})
 OUTCOME = re.compile(r"(\d+) (passed|failed|errors?|skipped|xfailed|xpassed|deselected|warnings?)\b")

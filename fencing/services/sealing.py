@@ -176,11 +176,10 @@ def _missing(newest: protocol.Seal | None, begin: int | None) -> Iterator[protoc
         if stored != newest.hash:
             raise HeadsAhead(newest, is_there=stored is not None)
         begin = newest.number + 1
-    elif begin is None:
-        # The very first seal may have been made just before a crash. Older ones had a file: somebody removed it, and
-        # that is for a verification to tell, not for this to hide.
-        first = Seal.objects.filter(number=1, sealed_at__gt=read_clock() - FIRST).exists()
-        begin = 1 if first else None
+    elif Seal.objects.filter(number=1, sealed_at__gt=read_clock() - FIRST).exists():
+        # The very first seal was made just now, by somebody who crashed or has not come here yet. Older ones had a
+        # file: somebody removed it, and that is for a verification to tell, not for this to hide.
+        begin = 1
     while begin is not None:
         batch = [
             seal.pure for seal in Seal.objects.filter(number__gte=begin).order_by("number").defer(*BULKY)[:CATCH_UP]

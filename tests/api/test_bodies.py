@@ -69,7 +69,7 @@ def test_the_subject_of_a_refused_body_is_what_of_it_can_be_read(api: Api) -> No
     vote = {"run": "run-88", "step": "pay invoice", "epoch": 7, "digest": 5, "seq": "x"}
     assert api.post("replica", "/votes", vote).status_code == 422
     row = SideLogRow.objects.get()
-    assert (row.run, row.step, row.epoch, row.seq, row.path) == ("run-88", "pay invoice", 7, None, None)
+    assert (row.run, row.step, row.epoch, row.seq, row.path) == ("run-88", "pay invoice", 7, None, "replica")
 
 
 @pytest.mark.parametrize(

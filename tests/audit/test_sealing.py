@@ -163,6 +163,18 @@ def test_many_rows_are_sealed_in_batches(audit: None, monkeypatch: pytest.Monkey
     assert all(protocol.is_signed(seal.pure, public_keys(SEAL)) for seal in seals)
 
 
+def test_who_made_the_second_seal_brings_the_first_head_too(
+    audit: None, heads: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who made the first one may come later, or never."""
+    monkeypatch.setattr(sealing, "BATCH", 2)
+    rows = write_rows(4)
+    for _ in range(2):
+        assert sealing._seal_next(rows[-1].pk) is not None  # noqa: SLF001 - two who have not brought their heads yet
+    sealing._bring_heads(2)  # noqa: SLF001 - the second of them
+    assert [head.number for head in read_heads(heads)] == [1, 2]
+
+
 def test_many_sealers_at_once_make_one_chain(audit: None, heads: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sealing, "BATCH", 7)
     rows = write_rows(100)

@@ -35,6 +35,7 @@ PEOPLE = {
     "arne": ["auditor"],
     "omar": ["on-call"],
     "lena": ["reviewer", "on-call"],
+    "rosa": ["reviewer"],
     "nils": ["administrator"],
     "maya": ["administrator"],
     "noor": [],

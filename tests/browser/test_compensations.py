@@ -117,3 +117,20 @@ def test_several_are_decided_as_listed_and_the_run_shows_its_branches(door: Door
     page.get_by_role("button", name="Approve 2 calls").click()
     expect(page.get_by_text("2 have your approval, as stored.")).to_be_visible()
     assert set(Compensation.objects.values_list("state", flat=True)) == {"approved"}
+
+
+def test_of_two_reviewers_at_once_one_decides_and_the_other_reads_who_did(door: Door, story: Undoing) -> None:
+    made = story.lost()
+    pages = [door.open("lena", f"/compensations/{made}"), door.open("rosa", f"/compensations/{made}", anew=True)]
+    for page in pages:
+        page.locator("#approve > summary").click()
+        page.get_by_role("textbox", name="Reason").first.fill(REASON)
+    first, second = (page.get_by_role("button", name="Approve: call close_ticket exactly as shown") for page in pages)
+    first.click()
+    expect(pages[0].get_by_text("Your approval is stored: it is approved now.")).to_be_visible()
+    second.click()
+    expect(pages[1].get_by_text("lena").first).to_be_visible()
+    shoot(pages[1], "compensation-decided-meanwhile")
+    check_axe(pages[1])
+    door.watch.allowed.append("409")
+    assert Compensation.objects.get(pk=made).approvals.count() == 1

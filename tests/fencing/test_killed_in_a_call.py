@@ -7,11 +7,7 @@ and where nobody knows, it waits for a person. Nothing is sent again that may ha
 from __future__ import annotations
 
 import contextlib
-import os
 import random
-import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -26,14 +22,12 @@ from fencing.queries import effects
 from fencing.services import steps, votes
 from fencing.services.recompute import Tallied, find_faults
 from fencing.services.requests import CastVote, ProposeStep
-from tests.api.serving import database_url
 from tests.cases.processes import below, kill
 from tests.fencing.beside import empty_database
 from tests.length import long_or
-from tests.live import TOP
 from tests.pushing import LOCAL, Serving, definition, serving
+from tests.raising import nursery
 from tests.stories import EPOCH, Story, register
-from tests.throwaway import throw_away
 
 EFFECTS = long_or(500, long=5000)
 DEATHS = long_or(8, long=80)
@@ -57,21 +51,6 @@ def server(db: None, settings: Settings) -> Iterator[Serving]:
     with serving(seed=random.randrange(10**6)) as made:  # noqa: S311 - a test's dice
         made.tool.retry_after = "0"
         yield made
-
-
-@contextlib.contextmanager
-def nursery() -> Iterator[subprocess.Popen[bytes]]:
-    """Raise workers of the queue `deliver`, one after the death of the other, on the test database."""
-    ours = {"FENCE_ROLE": "fencer", "FENCE_DATA": str(throw_away().folder.path), "FENCE_TOOL_HOSTS": "127.0.0.1"}
-    ours |= {"DATABASE_URL": database_url(), "FENCE_DATABASE_URL_FENCER": database_url("fence_fencer")}
-    command = [sys.executable, "-m", "tests.faults.nursery", "deliver"]
-    process = subprocess.Popen(command, cwd=TOP, env=os.environ | ours, stdout=subprocess.DEVNULL)
-    try:
-        yield process
-    finally:
-        kill(below(process.pid, "nursery"))
-        process.send_signal(signal.SIGKILL)
-        process.wait(10)
 
 
 def commit_all(story: Story) -> None:
@@ -102,7 +81,7 @@ def test_whatever_is_killed_each_effect_is_in_the_ledger_as_often_as_it_may(serv
     commit_all(story)
     deaths = 0
     with contextlib.ExitStack() as stack:
-        mothers = [stack.enter_context(nursery()) for _ in range(WORKERS)]
+        mothers = [stack.enter_context(nursery("deliver")) for _ in range(WORKERS)]
         until = time.monotonic() + PATIENCE_S
         under_way = Intent.objects.filter(state__in=["held", "ready", "in_flight"])
         while (left := under_way.count()) or deaths < DEATHS:

@@ -24,7 +24,7 @@ def server() -> Iterator[Serving]:
         yield made
 
 
-@pytest.fixture(autouse=True, scope="module")
+@pytest.fixture(autouse=True)
 def dropped() -> Iterator[None]:
     """Let go of connections that were cut."""
     yield

@@ -5,12 +5,7 @@ A courier in a thread calls a real server that keeps a ledger of its own; both a
 
 from __future__ import annotations
 
-import contextlib
 import gc
-import os
-import signal
-import subprocess
-import sys
 import time
 import warnings
 from collections.abc import Iterator
@@ -40,14 +35,12 @@ from fencing.protocol.callers import Role
 from fencing.protocol.errors import Code, Refusal
 from fencing.protocol.pushing import End, Ended
 from fencing.services.recompute import Tallied, find_faults
-from tests.api.serving import database_url
 from tests.cases.processes import below, kill
 from tests.fencing.beside import empty_database
 from tests.fencing.test_compensating import Undoing
-from tests.live import TOP
 from tests.pushing import LOCAL, Serving, courier, definition, eventually, serving
+from tests.raising import nursery
 from tests.stories import actor, register
-from tests.throwaway import throw_away
 
 
 @pytest.fixture(autouse=True)
@@ -315,26 +308,11 @@ def test_an_end_that_is_told_again_changes_nothing(story: Undoing, server: Servi
     assert len(kinds(made)) == 1
 
 
-@contextlib.contextmanager
-def worker() -> Iterator[subprocess.Popen[bytes]]:
-    """Raise workers of the queue `deliver` on the test database, one after the death of the other."""
-    ours = {"FENCE_ROLE": "fencer", "FENCE_DATA": str(throw_away().folder.path), "FENCE_TOOL_HOSTS": "127.0.0.1"}
-    ours |= {"DATABASE_URL": database_url(), "FENCE_DATABASE_URL_FENCER": database_url("fence_fencer")}
-    command = [sys.executable, "-m", "tests.faults.nursery", "deliver"]
-    process = subprocess.Popen(command, cwd=TOP, env=os.environ | ours, stdout=subprocess.DEVNULL)
-    try:
-        yield process
-    finally:
-        kill(below(process.pid, "nursery"))
-        process.send_signal(signal.SIGKILL)
-        process.wait(10)
-
-
 def test_a_worker_killed_inside_its_calls_is_followed_by_nobody(story: Undoing, server: Serving) -> None:
     """Killed before the tool acted, and after: the next worker asks nobody, and a person finds what the tool knows."""
     register(pair(server, policy={"timeout_s": 30}))
     before, after = approve(story, [*owed(story, "hang"), *owed(another(story), "hang_after")])
-    with worker() as mother:
+    with nursery("deliver") as mother:
         eventually(lambda: len(calls_of(server)) == 2, within_s=30)
         assert (story.state(before), story.state(after)) == ("in_flight", "in_flight")
         born = below(mother.pid, "nursery")

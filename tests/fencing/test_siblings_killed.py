@@ -7,11 +7,8 @@ let stand: nothing extra, nothing missing, nothing doubled (I3).
 from __future__ import annotations
 
 import contextlib
-import os
 import random
-import signal
 import subprocess
-import sys
 import threading
 import time
 from collections import Counter
@@ -27,16 +24,14 @@ from pytest_django.plugin import DjangoDbBlocker
 
 from fencing.models import Claim, Compensation, CompensationOutcome, Intent, Outcome
 from fencing.services.recompute import Tallied, find_faults
-from tests.api.serving import database_url
 from tests.cases.processes import below, kill
 from tests.factories import fresh
 from tests.fencing.beside import empty_database
 from tests.fencing.siblings import Planner, Request, Reviewers, balance, is_at_rest, tools
 from tests.length import long_or
-from tests.live import TOP
 from tests.pushing import LOCAL, Serving, serving
+from tests.raising import nursery
 from tests.stories import register
-from tests.throwaway import throw_away
 
 REQUESTS: Final = long_or(500, long=5000)
 WAVE: Final = 100
@@ -61,21 +56,6 @@ def server(db: None, settings: Settings) -> Iterator[Serving]:
     with serving(seed=random.randrange(10**6)) as made:  # noqa: S311 - a test's dice
         made.tool.retry_after = "0"
         yield made
-
-
-@contextlib.contextmanager
-def nursery(queue: str) -> Iterator[subprocess.Popen[bytes]]:
-    """Raise workers of a queue, one after the death of the other, on the test database."""
-    ours = {"FENCE_ROLE": "fencer", "FENCE_DATA": str(throw_away().folder.path), "FENCE_TOOL_HOSTS": "127.0.0.1"}
-    ours |= {"DATABASE_URL": database_url(), "FENCE_DATABASE_URL_FENCER": database_url("fence_fencer")}
-    command = [sys.executable, "-m", "tests.faults.nursery", queue]
-    process = subprocess.Popen(command, cwd=TOP, env=os.environ | ours, stdout=subprocess.DEVNULL)
-    try:
-        yield process
-    finally:
-        kill(below(process.pid, "nursery"))
-        process.send_signal(signal.SIGKILL)
-        process.wait(10)
 
 
 @dataclass(kw_only=True)
