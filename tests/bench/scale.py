@@ -1,4 +1,4 @@
-"""How long and how large: the same measurements in two minutes, at ease, or on ten million steps."""
+"""How long and how large: the same measurements in three minutes, at ease, or on ten million steps."""
 
 from __future__ import annotations
 
