@@ -115,7 +115,9 @@ def courier(*, chance: Callable[[], float] = lambda: 0.0, desk: Desk = dispatchi
 def sent(taken: Outgoing) -> Ended:
     """Call the tool for what was taken, and tell nobody: as a worker that dies before it can."""
     headers = {"Idempotency-Key": taken.idempotency_key, "Fence-Token": taken.token}
-    return call(Request(url=taken.endpoint, body=taken.body, timeout_s=taken.timeout_s, headers=headers))
+    callee = taken.callee
+    timeout_s = float(callee.policy.timeout_s)
+    return call(Request(url=callee.endpoint, body=taken.body, timeout_s=timeout_s, headers=headers))
 
 
 def expire(delivery: str) -> None:

@@ -116,11 +116,12 @@ class Courier:
             pass
 
     async def _call(self, outgoing: Outgoing) -> None:
+        callee = outgoing.callee
         request = Request(
-            url=outgoing.endpoint,
+            url=callee.endpoint,
             body=outgoing.body,
-            timeout_s=outgoing.timeout_s,
-            credential=outgoing.credential,
+            timeout_s=float(callee.policy.timeout_s),
+            credential=callee.credential,
             headers={"Idempotency-Key": outgoing.idempotency_key, "Fence-Token": outgoing.token},
         )
         try:

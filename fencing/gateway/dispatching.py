@@ -17,7 +17,7 @@ import structlog
 from django.db import DatabaseError, InterfaceError, OperationalError, connection
 
 from fencing.gateway import pushing, undoing_calls
-from fencing.gateway.outgoing import COURIER, Outgoing, OutgoingEffect, OutgoingUndoing
+from fencing.gateway.outgoing import COURIER, Callee, Outgoing, OutgoingEffect, OutgoingUndoing
 from fencing.gateway.pace import push_tools
 from fencing.models.fields import uuid7
 from fencing.models.registry import hear_registry, newest_registry
@@ -102,21 +102,17 @@ def ask(statement: str, argument: str) -> list[Row]:
 
 def _outgoing(row: Row, tools: Mapping[str, ToolDefinition]) -> OutgoingEffect:
     _, intent, delivery, tool, token, body, key = row
-    definition = tools[tool]
-    if definition.endpoint is None:
+    callee = Callee.of(tools[tool])
+    if callee is None:
         raise AssertionError("a push tool has an endpoint")
     return OutgoingEffect(
         intent=str(intent),
         delivery=str(delivery),
         number=1,
-        tool=tool,
-        endpoint=definition.endpoint,
-        credential=definition.credential,
+        callee=callee,
         body=bytes(body),
         idempotency_key=key,
         token=token,
-        timeout_s=float(definition.policy.timeout_s),
-        policy=definition.policy,
     )
 
 

@@ -8,9 +8,32 @@ from typing import Final
 
 from fencing.protocol.callers import Caller, Role
 from fencing.protocol.policies import Policy
+from fencing.protocol.tools import ToolDefinition
 
 COURIER: Final = Caller(credential_id=None, name="deliverer", role=Role.SYSTEM)
 AGAIN_S: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Callee:
+    """What is called, and how: a push tool by the version of it under which the effect or its undoing was wanted."""
+
+    tool: str
+    endpoint: str
+    credential: str | None
+    policy: Policy
+
+    @classmethod
+    def of(cls, definition: ToolDefinition | None) -> Callee | None:
+        """Read it from a definition; None where this system calls nobody."""
+        if definition is None or definition.endpoint is None:
+            return None
+        return cls(
+            tool=definition.tool,
+            endpoint=definition.endpoint,
+            credential=definition.credential,
+            policy=definition.policy,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,14 +45,10 @@ class Outgoing:
 
     delivery: str
     number: int
-    tool: str
-    endpoint: str
-    credential: str | None
+    callee: Callee
     body: bytes
     idempotency_key: str
     token: str
-    timeout_s: float
-    policy: Policy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from django.db import connection
 
 from fencing.gateway import admissions
 from fencing.gateway.effects import Effect, claimants, lock_effects
-from fencing.gateway.outgoing import COURIER, OutgoingEffect, Refused
+from fencing.gateway.outgoing import COURIER, Callee, OutgoingEffect, Refused
 from fencing.gateway.pace import Pace, push_tools, tell_breakers, turn_to_take
 from fencing.models import Commit
 from fencing.models.facts import Facts, lock_steps, lookup_of
@@ -86,7 +86,7 @@ def _take(limit: int, tools: Mapping[str, ToolDefinition]) -> list[OutgoingEffec
         return []
     writes = Writes(COURIER)
     taken = _admitted(due, writes)
-    pace.note(Counter(each.tool for each in taken), writes)
+    pace.note(Counter(each.callee.tool for each in taken), writes)
     writes.send()
     return taken
 
@@ -127,8 +127,8 @@ def _admit(commit: Commit, facts: Facts, writes: Writes) -> OutgoingEffect | Non
     effect = Effect(facts.intents[str(commit.intent_id)], facts, writes)
     if any(claim["step_id"] not in facts.steps for claim in effect.intent.row["claims"]):
         raise LostRace("a step claimed the intent meanwhile")
-    definition = effect.definition
-    if definition is None or definition.endpoint is None:
+    callee = Callee.of(effect.definition)
+    if callee is None:
         return None
     effect.expire_leases()
     answer = admissions.deliver(step, effect)
@@ -138,14 +138,10 @@ def _admit(commit: Commit, facts: Facts, writes: Writes) -> OutgoingEffect | Non
         intent=str(answer.body["intent"]),
         delivery=str(answer.body["delivery"]),
         number=effect.intent.row["deliveries"][-1]["number"],
-        tool=definition.tool,
-        endpoint=definition.endpoint,
-        credential=definition.credential,
+        callee=callee,
         body=body,
         idempotency_key=str(answer.body["idempotency_key"]),
         token=commit.token,
-        timeout_s=float(definition.policy.timeout_s),
-        policy=definition.policy,
     )
 
 
@@ -161,12 +157,12 @@ def settle(ended: Sequence[tuple[OutgoingEffect, Ended]], chance: Sequence[float
 def _settle(ended: Sequence[tuple[OutgoingEffect, Ended]], chance: Sequence[float]) -> list[float]:
     writes = Writes(COURIER)
     facts = lock_effects(sorted({call.intent for call, _ in ended}))
-    verdicts = [pushing.classify(end, call.policy, now=facts.now) for call, end in ended]
+    verdicts = [pushing.classify(end, call.callee.policy, now=facts.now) for call, end in ended]
     pauses = [
         _record(call, verdict, luck, facts, writes)
         for (call, _), verdict, luck in zip(ended, verdicts, chance, strict=True)
     ]
-    told = [(call.tool, verdict) for (call, _), verdict in zip(ended, verdicts, strict=True)]
+    told = [(call.callee.tool, verdict) for (call, _), verdict in zip(ended, verdicts, strict=True)]
     tell_breakers(told, facts.now, writes)
     writes.send()
     return pauses
@@ -185,7 +181,7 @@ def _record(call: OutgoingEffect, verdict: Verdict, chance: float, facts: Facts,
         evidence=verdict.says,
     )
     if recorded.refusal is not None:
-        subject = {"run": effect.run.name, "tool": call.tool, "resources": []}
+        subject = {"run": effect.run.name, "tool": call.callee.tool, "resources": []}
         writes.refuse(recorded.refusal, "outcome", **subject)
         return 0.0
     if recorded.state is not intents.State.READY or recorded.not_before is None:

@@ -15,7 +15,7 @@ from django.db import connection
 
 from fencing.gateway import undoings
 from fencing.gateway.acts import Act
-from fencing.gateway.outgoing import COURIER, OutgoingUndoing, Refused
+from fencing.gateway.outgoing import COURIER, Callee, OutgoingUndoing, Refused
 from fencing.gateway.pace import Pace, push_tools, tell_breakers, turn_to_take
 from fencing.models import CompensationDelivery, CompensationRelease
 from fencing.models.facts import lookup_of
@@ -87,22 +87,18 @@ def _admit(release_id: str, writes: Writes) -> OutgoingUndoing | None:
         raise LostRace("a stored action is none")
     request = Admit(action=None, token=release.token)
     act, answer = undoings.judged(request, action, str(release.compensation_id), writes)
-    definition = act.definition
-    if not isinstance(answer, Answer) or not answer.body.get("admit") or definition is None or not definition.endpoint:
+    callee = Callee.of(act.definition)
+    if callee is None or not isinstance(answer, Answer) or not answer.body.get("admit"):
         _refused.note(release_id)
         return None
     return OutgoingUndoing(
         compensation=act.id,
         delivery=str(answer.body["delivery"]),
         number=len(act.tries) + 1,
-        tool=definition.tool,
-        endpoint=definition.endpoint,
-        credential=definition.credential,
+        callee=callee,
         body=body,
         idempotency_key=str(answer.body["idempotency_key"]),
         token=release.token,
-        timeout_s=float(definition.policy.timeout_s),
-        policy=definition.policy,
     )
 
 
@@ -120,7 +116,7 @@ def _settle(call: OutgoingUndoing, end: Ended, chance: float) -> float:
     act = Act.locked(call.compensation, writes)
     if act is None:
         raise AssertionError("what was delivered is there")
-    verdict = pushing.classify(end, call.policy, now=act.now)
+    verdict = pushing.classify(end, call.callee.policy, now=act.now)
     told = undoings.Told(
         outcome=verdict.kind,
         source="push",
@@ -131,8 +127,8 @@ def _settle(call: OutgoingUndoing, end: Ended, chance: float) -> float:
     )
     recorded = undoings.write_outcome(act, CompensationDelivery.objects.get(pk=call.delivery), told)
     if recorded.refusal is not None:
-        writes.refuse(recorded.refusal, "outcome", **{**act.subject, "tool": call.tool})
+        writes.refuse(recorded.refusal, "outcome", **{**act.subject, "tool": call.callee.tool})
     if recorded.is_news:
-        tell_breakers([(call.tool, verdict)], act.now, writes)
+        tell_breakers([(call.callee.tool, verdict)], act.now, writes)
     writes.send()
     return 0.0 if recorded.not_before is None else max((recorded.not_before - act.now).total_seconds(), 0.0)

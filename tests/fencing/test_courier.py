@@ -11,7 +11,7 @@ import pytest
 
 from fencing.gateway import courier as loop
 from fencing.gateway.dispatching import Taken
-from fencing.gateway.outgoing import Outgoing, OutgoingEffect
+from fencing.gateway.outgoing import Callee, Outgoing, OutgoingEffect
 from fencing.protocol.policies import Policy
 from fencing.protocol.pushing import Ended
 from tests.pushing import WAIT_S, courier, eventually, serving
@@ -25,14 +25,10 @@ def outgoing(url: str, key: str) -> OutgoingEffect:
         intent=key,
         delivery=key,
         number=1,
-        tool="pay",
-        endpoint=f"{url}/pay",
-        credential=None,
+        callee=Callee(tool="pay", endpoint=f"{url}/pay", credential=None, policy=Policy(timeout_s=5)),
         body=b'{"tool":"pay","args":{}}',
         idempotency_key=key,
         token="t",
-        timeout_s=5.0,
-        policy=Policy(),
     )
 
 

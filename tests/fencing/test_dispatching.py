@@ -255,7 +255,7 @@ def test_a_tool_that_was_registered_a_moment_ago_is_called(story: Story, monkeyp
     assert dispatching.take_plain(16).is_all
     register([{**PAY, "tool": "fresh"}])
     story.agree(action=action_of("fresh"))
-    assert [each.tool for each in dispatching.take_plain(16).calls] == ["fresh"]
+    assert [each.callee.tool for each in dispatching.take_plain(16).calls] == ["fresh"]
 
 
 def test_a_guard_that_refuses_leaves_all_to_the_careful_way(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:

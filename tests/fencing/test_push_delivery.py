@@ -313,7 +313,7 @@ def test_a_cap_holds_over_all_workers_and_holds_up_no_other_tool(story: Story, s
         wanted(story, "slow:0.3", step=f"p{number}")
     fast = wanted(story, "ok", "note", "fast")
     first = pushing.take(16)
-    assert sorted(each.tool for each in first) == ["note", "pay", "pay"]
+    assert sorted(each.callee.tool for each in first) == ["note", "pay", "pay"]
     assert pushing.take(16) == []
     done = [(each, Ended(how=End.ANSWERED, status=200, body={})) for each in first]
     pushing.settle(done, [0.0] * 3)
@@ -402,7 +402,7 @@ def test_a_freeze_and_an_open_escape_hold_calls_back_without_a_word_in_the_side_
     assert pushing.take(16) == []
     assert not SideLogRow.objects.exists()
     story.lift(frozen)
-    assert [each.tool for each in pushing.take(16)] == ["pay"]
+    assert [each.callee.tool for each in pushing.take(16)] == ["pay"]
 
 
 def test_a_tool_that_became_a_push_tool_is_called_for_what_was_proposed_since(story: Story, server: Serving) -> None:
