@@ -102,9 +102,17 @@ def _asked(tool: str, source: str, span: Span | None, caller: Caller, columns: M
 def remove_strays(now_s: float | None = None) -> int:
     """Remove files whose upload broke off with its process, or that were read to their end. Give how many."""
     before = (time.time() if now_s is None else now_s) - STRAY_S
-    old = [each for each in folder().iterdir() if each.stat().st_mtime < before]
+    old = [each for each in folder().iterdir() if _is_older(each, before)]
     wanted = set(Ledger.objects.filter(finished_at=None, place__in=[each.name for each in old]).values_list("place"))
     strays = [each for each in old if (each.name,) not in wanted]
     for each in strays:
         each.unlink(missing_ok=True)
     return len(strays)
+
+
+def _is_older(file: Path, than_s: float) -> bool:
+    """Whether a file is there and was last written before a moment; another worker may have removed it just now."""
+    try:
+        return file.stat().st_mtime < than_s
+    except FileNotFoundError:
+        return False

@@ -241,6 +241,18 @@ def test_what_breaks_off_on_the_way_leaves_nothing_and_old_strays_go(story: Stor
     assert len(list(ledger_intake.folder().iterdir())) == 1
 
 
+def test_a_file_that_goes_while_strays_are_looked_for_fails_nothing(story: Story) -> None:
+    stray = keep([b"x"])
+    # Listed and not there when it is looked at: as a file that another worker removes between the two.
+    gone = ledger_intake.folder() / f"gone{ledger_intake.ARRIVING}"
+    gone.symlink_to("nowhere")
+    try:
+        assert ledger_intake.remove_strays(time.time() + ledger_intake.STRAY_S + 60) == 1
+    finally:
+        gone.unlink()
+    assert not stray.exists()
+
+
 def test_a_file_that_cannot_be_kept_is_told(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
     person = User.objects.create_user("rita")
     person.groups.set(GroupRow.objects.filter(name=Group.REVIEWER))
