@@ -64,7 +64,7 @@ def _answer(wanted: Wanted, row: Mapping[str, Any]) -> Answer:
 
 
 def body_of_view(run: str, row: Mapping[str, Any]) -> objects.Object:
-    """The step's object, of what `fence_step_view` gives."""
+    """The step's object, of what `fence_step_views` gives."""
     votes, commit, intent = row["votes"], row["commit"], row["intent"]
     seen = {vote["digest"] for vote in votes} | {row["pinned_digest"]}
     seen.discard(None)

@@ -68,13 +68,14 @@ END $$;
 
 -- Add up at most p_limit changes; gives how many. One at a time; who comes second finds nothing to do.
 CREATE OR REPLACE FUNCTION fence_sum_changes(p_limit integer) RETURNS integer
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp SET enable_seqscan = off AS $$
 DECLARE
   summed integer;
 BEGIN
   IF NOT pg_try_advisory_xact_lock(x'66656e6365636e74'::bigint) THEN RETURN 0; END IF;  -- "fencecnt"
   WITH gone AS (
-    DELETE FROM fencing_change WHERE id IN (SELECT id FROM fencing_change ORDER BY id LIMIT p_limit)
+    DELETE FROM fencing_change
+      WHERE id <= (SELECT max(first.id) FROM (SELECT id FROM fencing_change ORDER BY id LIMIT p_limit) first)
     RETURNING name, hour, by, commit),
   found AS (
     SELECT name, hour, by FROM gone
