@@ -1,16 +1,17 @@
-"""What a pull gateway may deliver now: ready intents whose commit stands."""
+"""What a pull gateway may deliver now: approved undoings, and ready intents whose commit stands."""
 
 from __future__ import annotations
 
 import json
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 from django.db.models import Exists, F, OuterRef, Q, Subquery
 
 from fencing.models import Claim, Commit, Compensation, CompensationRelease, Freeze, ObservedEffect, ToolVersion
 from fencing.models.facts import read_clock
-from fencing.models.registry import current_registry, registry_at
+from fencing.models.registry import current_registry
 from fencing.protocol.answers import OK, Answer, Result
 from fencing.protocol.callers import Caller
 from fencing.protocol.tools import Mode
@@ -46,7 +47,11 @@ def _of_intents(cursor: Cursor | None) -> Cursor | None:
 
 
 def _effects(tools: list[str], now: datetime, page: Page) -> tuple[Items, str | None]:
-    """Ready intents, each with the token of its first commit that stands."""
+    """Ready intents, each with the token of its first commit that stands.
+
+    Whose call it is says the tool's version under which it was opened: those of a push tool are this system's own.
+    """
+    versions = ToolVersion.objects.filter(tool=OuterRef("intent__tool"), id__lte=OuterRef("intent__registry"))
     ready = Q(intent__state="ready") & (Q(intent__not_before__isnull=True) | Q(intent__not_before__lte=now))
     bound = Q(intent__payload__isnull=True) | Q(intent__payload=F("payload"))
     frozen = Freeze.objects.filter(
@@ -59,8 +64,9 @@ def _effects(tools: list[str], now: datetime, page: Page) -> tuple[Items, str | 
     claimed = Claim.objects.filter(step=OuterRef("step"), intent=OuterRef("intent")).exclude(state="lost")
     after = Q() if page.cursor is None else Q(intent_id__gt=page.cursor.id)
     commits = (
-        Commit.objects.filter(ready, bound, after, Exists(claimed), ~Exists(frozen), ~Exists(escaped))
-        .filter(closed_at__isnull=True, intent__tool__in=tools)
+        Commit.objects.annotate(mode=Subquery(versions.order_by("-id").values("mode")[:1]))
+        .filter(ready, bound, after, Exists(claimed), ~Exists(frozen), ~Exists(escaped))
+        .filter(closed_at__isnull=True, intent__tool__in=tools, mode=Mode.PULL.value)
         .select_related("payload")
         .order_by("intent_id", "committed_at")
         .distinct("intent_id")[: page.limit + 1]
@@ -126,6 +132,11 @@ def _undoings(tool: str | None, caller: Caller, now: datetime, page: Page) -> tu
 
 
 def _tools(tool: str | None, caller: Caller) -> list[str]:
-    registry = registry_at(current_registry())
-    mine = (name for name, definition in registry.items() if definition.mode is Mode.PULL and tool in (None, name))
+    """The tools of this key that gateways pull, or pulled: what was wanted then stays with them (T1)."""
+    mine = (name for name in _ever_pulled(current_registry()) if tool in (None, name))
     return sorted(name for name in mine if caller.tools is None or name in caller.tools)
+
+
+@lru_cache(maxsize=4)
+def _ever_pulled(version: int) -> frozenset[str]:
+    return frozenset(ToolVersion.objects.filter(mode=Mode.PULL.value, id__lte=version).values_list("tool", flat=True))

@@ -5,6 +5,7 @@ What a tool would be sent, and every column of every row, is held against the ca
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -17,7 +18,9 @@ from fencing.gateway import dispatching, ledgers, pace, pushing
 from fencing.gateway.dispatching import Taken
 from fencing.gateway.outgoing import OutgoingEffect
 from fencing.models import Delivery, Intent, SideLogRow, registry
+from fencing.protocol.answers import Answer
 from fencing.protocol.pushing import End, Ended
+from fencing.queries.gateway import wanted
 from fencing.services.requests import ObserveEffect
 from tests.fencing.conftest import Connect
 from tests.fencing.test_straight import TABLES, rows_of
@@ -72,6 +75,13 @@ def plainly() -> list[OutgoingEffect]:
     taken = dispatching.take_plain(4)
     assert taken.is_all
     return list(taken.calls)
+
+
+def plainly_or_not() -> list[OutgoingEffect]:
+    """Take as the courier does: what is plain, then the rest."""
+    plain = dispatching.take_plain(4)
+    rest = [] if plain.is_all else [each for each in dispatching.take(4) if isinstance(each, OutgoingEffect)]
+    return [*plain.calls, *rest]
 
 
 @pytest.mark.parametrize(
@@ -303,3 +313,61 @@ def test_the_careful_way_takes_a_lone_call_in_thirteen(story: Story, monkeypatch
         story.agree(f"s{number}", action_of(invoice=number))
     _, one = statements(lambda: pushing.take(1), monkeypatch)
     assert one <= 13
+
+
+# ---- a tool that changes sides (T1, T5) ----
+
+PULLED: dict[str, Any] = {name: value for name, value in PAY.items() if name not in ("mode", "endpoint", "credential")}
+
+
+def offered(story: Story) -> list[str]:
+    """The invoices whose payment a gateway is offered now."""
+    return [str(item["action"]["args"]["invoice"]) for item in told(wanted("pay", story.gateway))["items"]]
+
+
+def awaited(tool: str, story: Story) -> tuple[str, ...]:
+    """What a gateway that asks for a tool, and finds nothing, is woken by."""
+    answer = wanted(tool, story.gateway, wait=True)
+    assert isinstance(answer, Answer)
+    return answer.pending
+
+
+def called(take: Callable[[], list[OutgoingEffect]]) -> list[str]:
+    """The invoices whose payment the courier would call now."""
+    return [str(json.loads(call.body)["args"]["invoice"]) for call in take()]
+
+
+@pytest.mark.parametrize("take", [plainly_or_not, lambda: pushing.take(4)])
+def test_what_was_wanted_of_a_pull_tool_stays_with_the_gateway_when_the_tool_is_pushed(
+    take: Callable[[], list[OutgoingEffect]],
+) -> None:
+    register([PULLED])
+    story = Story()
+    story.open()
+    story.agree("s1", action_of(invoice=1), key="k1")
+    register([PAY])
+    story.agree("s2", action_of(invoice=2), key="k2")
+    assert offered(story) == ["1"]
+    assert called(take) == ["2"]
+    assert offered(story) == ["1"]
+
+
+@pytest.mark.parametrize("take", [plainly_or_not, lambda: pushing.take(4)])
+def test_what_was_wanted_of_a_push_tool_stays_with_the_courier_when_a_gateway_pulls_it(
+    story: Story, take: Callable[[], list[OutgoingEffect]]
+) -> None:
+    story.agree("s1", action_of(invoice=1), key="k1")
+    register([PULLED])
+    story.agree("s2", action_of(invoice=2), key="k2")
+    assert offered(story) == ["2"]
+    assert called(take) == ["1"]
+    assert offered(story) == ["2"]
+
+
+def test_a_gateway_that_waits_for_a_tool_hears_of_what_is_left_when_it_is_pushed(story: Story) -> None:
+    register([PULLED])
+    register([PAY])
+    assert awaited("pay", story) == ("gateway:pay",)
+    assert awaited("refund", story) == ("gateway:refund",)
+    register([{**PAY, "tool": "never_pulled"}])
+    assert awaited("never_pulled", story) == ()
