@@ -10,8 +10,20 @@ from fencing.api.schemas import MOMENT, NUMBER, TEXT, TRUTH, Schema, array, mayb
 PLACE: Final = shape({"run": TEXT, "step": TEXT, "epoch": NUMBER})
 FROZEN_SCOPE: Final = shape({"tool": maybe(TEXT), "run": maybe(TEXT)})
 REACHED: Final = shape({"run": TEXT, "step": TEXT, "epoch": NUMBER, "intent": maybe(TEXT)}, optional=("run",))
+# What a freeze reached may be an undoing, which belongs to no one step, and to no run where it undoes an escape.
+REACHED_UNDOING: Final = shape(
+    {
+        "run": maybe(TEXT),
+        "step": maybe(TEXT),
+        "epoch": maybe(NUMBER),
+        "intent": maybe(TEXT),
+        "compensation": TEXT,
+    }
+)
+FROZEN: Final = array({"anyOf": [ref("reached_step"), ref("reached_undoing")]})
 GRANT_OBJECTS: Final[Mapping[str, Schema]] = {
     "reached_step": REACHED,
+    "reached_undoing": REACHED_UNDOING,
     "freeze": shape(
         {
             "id": TEXT,
@@ -19,8 +31,8 @@ GRANT_OBJECTS: Final[Mapping[str, Schema]] = {
             "reason": TEXT,
             "by": TEXT,
             "at": MOMENT,
-            "stopped": array(ref("reached_step")),
-            "already_out": array(ref("reached_step")),
+            "stopped": FROZEN,
+            "already_out": FROZEN,
             "more": shape({"stopped": NUMBER, "already_out": NUMBER}),
             "voided": array(TEXT),
             "lifted": maybe(shape({"by": TEXT, "at": MOMENT, "reason": TEXT})),

@@ -93,14 +93,20 @@ def told(body: Mapping[str, Any], sentence: str, out: OutputWrapper, *, as_json:
 
 
 def lines(name: str, found: list[dict[str, Any]], more: int = 0) -> list[str]:
-    """Write what was stopped, or what is out, one step a line."""
+    """Write what was stopped, or what is out, one step or one undoing a line."""
     listed = [
-        f"  {each['run'] + ' ' if 'run' in each else ''}{each['step']} of epoch {each['epoch']}"
+        f"  {each['run'] + ' ' if each.get('run') else ''}{_place(each)}"
         f"{', intent ' + each['intent'] if each['intent'] else ''}"
         for each in found
     ]
     rest = [f"  and {more} more"] if more else []
     return [f"{name}: {len(found) + more}", *listed, *rest]
+
+
+def _place(line: dict[str, Any]) -> str:
+    if "compensation" in line:
+        return f"undoing {line['compensation']}"
+    return f"{line['step']} of epoch {line['epoch']}"
 
 
 def _key() -> str:

@@ -172,7 +172,8 @@ def freeze_object(
 ) -> Object:
     """A freeze: its scope, who set it, what it stopped and what was out already, and who lifted it (L10).
 
-    `more` counts the lines that are left out of the two lists; `voided` names the grants that it ended.
+    Lines of undoings have a `compensation`. `more` counts the lines that are left out of the two lists; `voided` names
+    the grants that it ended.
     """
     return {
         "id": freeze,

@@ -25,7 +25,8 @@ STATES: Final = {"standing": Q(lifted_at__isnull=True), "lifted": Q(lifted_at__i
 class Freeze:
     """A freeze as a page shows it. Lines of `stopped` and `already_out` are `{run, step, epoch, intent}`.
 
-    `more` counts the lines that are not listed, by the list's name.
+    Those of undoings have a `compensation` as well, and no step. `more` counts the lines that are not listed, by the
+    list's name.
     """
 
     id: str

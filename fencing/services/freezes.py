@@ -67,6 +67,21 @@ SELECT run, step_name, epoch, intent_id, is_out, total FROM (
  WHERE place <= %(most)s ORDER BY place
 """
 
+# Undoings are admitted, and stopped, as effects are (P5): those that were approved, and those that may be out and have
+# not come to an end. Their tool is the one that would be called.
+UNDOINGS: Final = """
+SELECT run, intent_id, id, is_out, total FROM (
+  SELECT r.name AS run, c.intent_id::text, c.id::text, told.is_out,
+      count(*) OVER (PARTITION BY told.is_out) AS total,
+      row_number() OVER (PARTITION BY told.is_out ORDER BY c.decided_at DESC, c.id DESC) AS place
+    FROM fencing_compensation c JOIN fencing_action a ON a.payload_digest = c.payload_id
+      LEFT JOIN fencing_run r ON r.id = c.run_id
+      CROSS JOIN LATERAL (SELECT c.state <> 'approved' AS is_out) AS told
+   WHERE c.state IN ('approved', 'in_flight', 'in_doubt')
+     AND (%(run)s::uuid IS NULL OR c.run_id = %(run)s) AND (%(tool)s::text IS NULL OR a.tool = %(tool)s)) AS standing
+ WHERE place <= %(most)s ORDER BY place
+"""
+
 
 def freeze(request: SetFreeze, caller: Caller) -> Result:
     """Freeze a scope in the caller's name (`POST /freezes`): nothing of it is admitted, its grants are void.
@@ -118,7 +133,7 @@ def _set(request: SetFreeze, facts: Facts, writes: Writes) -> Result:
     reached = stop(ended, facts, writes)
     writes.send()  # what stands is read from what is stored
     answer = {
-        **_told(reached, _standing_commits(request.tool, run_id)),
+        **_told(reached, _standing_commits(request.tool, run_id), _standing_undoings(request.tool, run_id)),
         "voided": sorted(str(facts.grants[grant_id]["name"]) for grant_id in ended),
     }
     owner = {"set_by_id": writes.caller.person_id, "by_id": writes.caller.credential_id, "reason": request.reason}
@@ -155,6 +170,7 @@ def _tool_of(run: str, grant: dict[str, Any], facts: Facts) -> str | None:
 
 
 Standing = tuple[str, str, int, str, bool, int]
+StandingUndoing = tuple[str | None, str | None, str, bool, int]
 
 
 def _standing_commits(tool: str | None, run_id: str | None) -> list[Standing]:
@@ -164,8 +180,18 @@ def _standing_commits(tool: str | None, run_id: str | None) -> list[Standing]:
         return list(cursor.fetchall())
 
 
-def _told(reached: Reached, standing: Iterable[Standing]) -> dict[str, Any]:
-    """Write what was stopped and what is out, the ends of grants first, each step once; `more` counts the rest."""
+def _standing_undoings(tool: str | None, run_id: str | None) -> list[StandingUndoing]:
+    """The undoings of the scope that wait to leave, and those that may be out, the newest of each."""
+    with connection.cursor() as cursor:
+        cursor.execute(UNDOINGS, {"tool": tool, "run": run_id, "most": MOST_LINES})
+        return list(cursor.fetchall())
+
+
+def _told(reached: Reached, standing: Iterable[Standing], undoings: Iterable[StandingUndoing]) -> dict[str, Any]:
+    """Write what was stopped and what is out: the ends of grants, then each other step once, then undoings.
+
+    `more` counts what is left out. The line of an undoing names no step, for several may have wanted its effect.
+    """
     lists: dict[str, list[dict[str, Any]]] = {"stopped": [], "already_out": []}
     more = {"stopped": 0, "already_out": 0}
     for name, steps in (("stopped", reached.stopped), ("already_out", reached.already_out)):
@@ -176,8 +202,14 @@ def _told(reached: Reached, standing: Iterable[Standing]) -> dict[str, Any]:
         more[name] = max(0, total - MOST_LINES)
         if (run, step, epoch) not in seen:
             lists[name].append({"run": run, "step": step, "epoch": epoch, "intent": intent})
+    beyond = {"stopped": 0, "already_out": 0}
+    for its_run, its_intent, undoing, is_out, total in undoings:
+        name = "already_out" if is_out else "stopped"
+        beyond[name] = max(0, total - MOST_LINES)
+        line = {"run": its_run, "step": None, "epoch": None, "intent": its_intent, "compensation": undoing}
+        lists[name].append(line)
     for name, lines in lists.items():
-        more[name] += max(0, len(lines) - MOST_LINES)
+        more[name] += beyond[name] + max(0, len(lines) - MOST_LINES)
         del lines[MOST_LINES:]
     return {**lists, "more": more}
 

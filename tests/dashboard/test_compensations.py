@@ -313,3 +313,12 @@ def server(settings: Settings) -> Iterator[Serving]:
     settings.FENCE_TOOL_HOSTS = LOCAL
     with serving() as made:
         yield made
+
+
+def test_the_page_of_a_freeze_leads_to_the_undoings_that_it_reached(
+    story: Undoing, acting: Callable[..., Client]
+) -> None:
+    made = story.lost()
+    story.approve(made)
+    frozen = story.freeze(run=story.run)
+    assert f'<a href="/compensations/{made}">an undoing</a>' in shown(acting(), f"/freezes/{frozen['id']}")

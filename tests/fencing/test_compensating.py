@@ -13,6 +13,7 @@ from fencing.gateway import admissions, compensating, dispatching, ledgers, outc
 from fencing.models import AuditEvent, Compensation, CompensationRelease, Incident, ObservedEffect, SideLogRow
 from fencing.protocol.callers import Caller, Role
 from fencing.queries import gateway as gateway_queries
+from fencing.services import freezes
 from fencing.services.requests import (
     Admit,
     ApproveCompensation,
@@ -354,6 +355,46 @@ def test_a_freeze_stops_an_undoing_too(story: Undoing) -> None:
     assert story.wanted() == []
     story.lift(frozen)
     assert story.undo(made)["admit"] is True
+
+
+def undoings_in(lines: list[Told]) -> list[str]:
+    """The undoings among what a freeze reached."""
+    return [line["compensation"] for line in lines if "compensation" in line]
+
+
+def test_a_freeze_tells_which_undoings_it_stopped_and_which_are_out(story: Undoing) -> None:
+    made = story.lost()
+    everywhere, elsewhere = story.freeze(), Undoing()
+    assert undoings_in([*everywhere["stopped"], *everywhere["already_out"]]) == []  # nobody has approved it
+    story.lift(everywhere)
+    story.approve(made)
+    of_its_run = story.freeze(run=story.run)
+    intent = str(Compensation.objects.get(pk=made).intent_id)
+    line = {"run": story.run, "step": None, "epoch": None, "intent": intent, "compensation": made}
+    assert line in of_its_run["stopped"]
+    story.lift(of_its_run)
+    admitted = story.undo(made)
+    of_its_tool = story.freeze(tool="close_ticket")
+    assert (of_its_tool["stopped"], of_its_tool["already_out"]) == ([], [line])
+    assert of_its_tool["more"] == {"stopped": 0, "already_out": 0}
+    story.lift(of_its_tool)
+    story.tell(admitted, "unknown")
+    assert story.freeze()["already_out"][-1] == line  # in doubt
+    assert undoings_in(story.freeze(tool="create_ticket")["already_out"]) == []
+    elsewhere.open()
+    assert elsewhere.freeze(run=elsewhere.run)["already_out"] == []
+
+
+def test_undoings_that_a_freeze_does_not_list_are_counted(story: Undoing, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(freezes, "MOST_LINES", 1)
+    for fork in ("f2", "f3", "f4"):
+        branches = f"{fork}-A", f"{fork}-B"
+        story.fork(*branches, fork=fork)
+        ticket = {"tool": "create_ticket", "args": {"title": fork}}
+        story.approve(story.lost(fork, ticket, fork=fork, branch=branches[1]))
+    frozen = story.freeze(tool="close_ticket")
+    assert len(undoings_in(frozen["stopped"])) == 1
+    assert frozen["more"] == {"stopped": 2, "already_out": 0}
 
 
 def test_whose_call_it_is_says_the_version_under_which_it_was_proposed(story: Undoing) -> None:
