@@ -9,6 +9,7 @@ var/
   static/       files for browsers, where they are collected (`collectstatic`)
   logs/         what the servers and processes say
   run.json      which servers run now, for the commands beside them; holds no secret
+  web.pid       which web process listens, for the `up` that started it
   servers.lock  held by the process that runs the servers
   schema.lock   held while the schema is brought up to date
   users.lock    shared by the commands that use servers of another command
@@ -56,6 +57,11 @@ class DataFolder:
     def run_file(self) -> Path:
         """The description of the running servers."""
         return self.path / "run.json"
+
+    @property
+    def web_file(self) -> Path:
+        """The id of the web process that listens."""
+        return self.path / "web.pid"
 
     def prepare(self) -> None:
         """Make the folder and its private parts.

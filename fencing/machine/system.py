@@ -13,6 +13,7 @@ from fencing.machine.console import address, say, seconds_since
 from fencing.machine.errors import MachineError
 from fencing.machine.folder import DataFolder, is_disk_low
 from fencing.machine.locks import FileLock
+from fencing.machine.ports import check_port
 from fencing.machine.postgres import identity_note
 from fencing.machine.servers import Kind, Servers, secret_key
 from fencing.machine.signals import SignalPipe
@@ -67,6 +68,7 @@ class System:
         self.supervisor.stop([f"worker {queue}" for queue in programs.QUEUES])
         self._servers.stop()
         self._folder.run_file.unlink(missing_ok=True)
+        self._folder.web_file.unlink(missing_ok=True)
         say(f"stopped; the data stays in {self._folder.path}")
 
     def _start_servers(self) -> Servers:
@@ -123,10 +125,19 @@ class System:
     def _wait_for_answer(self) -> None:
         until = time.monotonic() + ANSWER_S
         web = next(each.child for each in self.supervisor.watched if each.child.program.name == "web")
-        while self._signals.stop_signal is None and not self._answers():
+        while self._signals.stop_signal is None and not (self._listens(web) and self._answers()):
             if not web.is_running or time.monotonic() > until:
+                # Between the look at the port and this start another program may have taken it.
+                check_port(self._host, self._port)
                 raise MachineError(f"the web server did not answer. Its last words:\n{web.last_words()}")
             self._signals.wait(POLL_S)
+
+    def _listens(self, web: Child) -> bool:
+        """Whether this very web process listens, so that what answers there is no other program."""
+        try:
+            return self._folder.web_file.read_text(encoding="ascii") == str(web.pid)
+        except OSError:
+            return False
 
     def _answers(self) -> bool:
         """Whether the web server answers, in whatever way but with an error of its own."""

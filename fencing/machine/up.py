@@ -1,19 +1,18 @@
 """`manage.py up`: the whole system on one machine, as children of this process, until Ctrl-C."""
 
 import argparse
-import errno
 import os
 import signal
-import socket
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from fencing.machine.console import say
-from fencing.machine.errors import DiskFull, FolderInUse, MachineError, PortTaken, from_os_error
+from fencing.machine.errors import DiskFull, FolderInUse, MachineError, from_os_error
 from fencing.machine.folder import DataFolder, is_disk_low
 from fencing.machine.locks import FileLock
+from fencing.machine.ports import check_port
 from fencing.machine.programs import WEB_MODULE
 from fencing.machine.servers import Kind, clear_previous, is_production, runs_servers
 from fencing.machine.signals import SignalPipe
@@ -22,7 +21,6 @@ from fencing.machine.system import System
 LAST_PORT = 65535
 COMMAND_S = 60.0
 PREVIOUS_S = 10.0
-LOOK_AGAIN_S = 0.1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -134,27 +132,3 @@ def is_our_web(pid: int) -> bool:
         return WEB_MODULE.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return False
-
-
-def check_port(host: str, port: int, *, patience_s: float = 0.0) -> None:
-    """Refuse a port that something listens on, before anything is started.
-
-    A process that was killed has lost its name before the kernel closes its sockets: `patience_s` is for that.
-
-    Raises:
-        PortTaken: it is taken.
-        MachineError: the host is none of this machine, or the port needs more rights.
-    """
-    try:
-        family, kind, protocol, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        with socket.socket(family, kind, protocol) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(where)
-    except OSError as error:
-        if error.errno == errno.EADDRINUSE and patience_s > 0:
-            time.sleep(LOOK_AGAIN_S)
-            check_port(host, port, patience_s=patience_s - LOOK_AGAIN_S)
-            return
-        if error.errno == errno.EADDRINUSE:
-            raise PortTaken(host, port) from error
-        raise MachineError(f"cannot listen on {host}, port {port}: {error.strerror or error}") from error

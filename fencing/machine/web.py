@@ -6,8 +6,10 @@ Uvicorn speaks HTTP on the loop that also runs the hot calls, so that such a cal
 from __future__ import annotations
 
 import argparse
+import contextlib
 import gc
 import os
+import socket
 import sys
 from pathlib import Path
 from types import FrameType
@@ -55,11 +57,19 @@ class Protocol(HttpToolsProtocol):
 
 
 class Server(uvicorn.Server):
-    """Uvicorn, which sends waiting reads home as soon as it is told to stop."""
+    """Uvicorn, which notes in `listening` that it listens, and sends waiting reads home as soon as it has to stop."""
 
-    def __init__(self, config: uvicorn.Config, application: Any) -> None:
+    def __init__(self, config: uvicorn.Config, application: Any, listening: Path) -> None:
         super().__init__(config)
         self._application = application
+        self._listening = listening
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to listen, and say so: an answer on the port may be another program's, this process's id is not."""
+        await super().startup(sockets)
+        # Without room for the note the system goes on; who has just started it is told of the disk.
+        with contextlib.suppress(OSError):
+            self._listening.write_text(str(os.getpid()), encoding="ascii")
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Hear a signal."""
@@ -67,9 +77,8 @@ class Server(uvicorn.Server):
         super().handle_exit(sig, frame)
 
 
-def wait_for_schema() -> None:
+def wait_for_schema(folder: DataFolder) -> None:
     """Return when nobody changes the schema."""
-    folder = DataFolder(path=Path(os.environ["FENCE_DATA"]))
     with FileLock(folder.schema_lock) as lock:
         lock.take(shared=True, wait_s=MIGRATE_S)
 
@@ -82,7 +91,8 @@ def main() -> None:
     options = parser.parse_args()
     from fencing.asgi import application  # noqa: PLC0415 (loading takes a while; a wrong option should not)
 
-    wait_for_schema()
+    folder = DataFolder(path=Path(os.environ["FENCE_DATA"]))
+    wait_for_schema(folder)
     # What was loaded stays for ever: the collector need not look at it again and again.
     gc.collect()
     gc.freeze()
@@ -103,7 +113,7 @@ def main() -> None:
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=END_S,
     )
-    Server(config, application).run()
+    Server(config, application, folder.web_file).run()
 
 
 if __name__ == "__main__":

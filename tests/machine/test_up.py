@@ -7,9 +7,12 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +21,7 @@ import pytest
 import redis
 
 from fencing.machine.folder import DataFolder
-from tests.live import TOP, LiveSystem, bare_environment, free_port, manage
+from tests.live import START_S, TOP, LiveSystem, bare_environment, free_port, manage
 
 ADDRESS = "SELECT current_database(), current_user"
 
@@ -192,6 +195,37 @@ def test_a_taken_port_is_told_before_anything_is_started(tmp_path: Path) -> None
     assert result.returncode == 1
     assert f"port {port} on 127.0.0.1 is taken by another program; choose a free one with --port N" in result.stderr
     assert not (tmp_path / "data" / "postgres").exists()
+
+
+def test_a_port_that_another_program_takes_meanwhile_is_told_and_its_answers_are_not_taken_for_ours(
+    tmp_path: Path,
+) -> None:
+    port = free_port()
+    command = [sys.executable, "manage.py", "up", "--no-demo", "--port", str(port), "--data", str(tmp_path / "data")]
+    process = subprocess.Popen(command, cwd=TOP, env=bare_environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout
+    # It has looked at the port, and will bind it once its database runs.
+    assert b"PostgreSQL" in process.stdout.readline()
+    with HTTPServer(("127.0.0.1", port), AnswersAll) as other:
+        threading.Thread(target=other.serve_forever, daemon=True).start()
+        try:
+            said, complaint = process.communicate(timeout=START_S)
+        finally:
+            other.shutdown()
+            process.kill()
+    assert process.returncode == 1
+    taken = f"port {port} on 127.0.0.1 is taken by another program; choose a free one with --port N"
+    assert taken in complaint.decode()
+    assert b"ready at" not in said
+
+
+class AnswersAll(BaseHTTPRequestHandler):
+    """Another program on the port, which answers whatever it is asked."""
+
+    def do_GET(self) -> None:
+        """Say that all is well."""
+        self.send_response(HTTPStatus.OK)
+        self.end_headers()
 
 
 @pytest.mark.parametrize(
