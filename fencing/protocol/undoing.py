@@ -14,8 +14,9 @@ def is_owed(intent: Intent, newest: State | None, *, is_of_lost_branch: bool) ->
     """Tell whether a compensation is due for the effect of a lost branch (B4, P1).
 
     It may become so long after the branch lost: when the last other claim comes to nothing, or when it turns out that
-    the effect happened after all. `newest` is the state of the last compensation that there was; what a person let
-    stand is not asked about again. `is_of_lost_branch`: a claim was lost with its branch.
+    the effect happened after all, also that of a commit which was taken back before its branch was lost. `newest` is
+    the state of the last compensation that there was; what a person let stand is not asked about again.
+    `is_of_lost_branch`: a step that claimed it lies in a branch that is lost.
     """
     if not is_of_lost_branch:
         return False

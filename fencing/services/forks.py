@@ -6,11 +6,12 @@ the fencer about those that may act now (F9).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from fencing.models import Fork
+from fencing.models import Claim, Fork
 from fencing.models.facts import Facts, IntentFacts, RunFacts, StepFacts, lock_branches, lock_steps, read_clock
 from fencing.protocol import branches, fence, intents
 from fencing.protocol.answers import CREATED, OK, Answer, Result
@@ -170,7 +171,7 @@ class _Reconciling:
         steps = sorted(self.facts.steps.values(), key=lambda step: (step.epoch, step.name))
         losing = [step for step in steps if step.gate.is_lost]
         acting = [step for step in steps if step.row["branch"] in verdict.acting]
-        touched = self._lock(losing + acting)
+        touched = self._lock(losing + acting, verdict.lost)
         before = {intent.id: intent.row["state"] for intent in touched}
         for step in losing:
             self._lose(step)
@@ -180,14 +181,20 @@ class _Reconciling:
         self._write(verdict)
         return self.reached
 
-    def _lock(self, steps: list[StepFacts]) -> list[IntentFacts]:
-        """Lock every intent that these steps claim, or have committed, in the order of locks."""
+    def _lock(self, steps: list[StepFacts], lost: Iterable[str]) -> list[IntentFacts]:
+        """Lock every intent that these steps claim, or have committed, in the order of locks.
+
+        Also what the branches that are `lost` claimed before, and may have happened after all: the run's lock keeps
+        everybody else from its steps.
+        """
         mine = {step.id for step in steps}
         ids = {step.commit.intent_id for step in steps if step.commit is not None and step.commit.stands} | {
             intent.id
             for intent in self.facts.intents.values()
             if any(claim["step_id"] in mine and claim["state"] != "lost" for claim in intent.row["claims"])
         }
+        late = Claim.objects.filter(state="lost", step__run=self.run.id, step__branch__in=list(lost))
+        ids |= {str(each) for each in late.exclude(intent__state="cancelled").values_list("intent_id", flat=True)}
         self.facts.lock_intents(ids=ids)
         return [self.facts.intents[intent_id] for intent_id in sorted(ids)]
 

@@ -17,7 +17,6 @@ from fencing.protocol import compensations, intents, transitions, undoing
 from fencing.protocol.actions import Action, read_action
 from fencing.protocol.compensations import Cause, State
 from fencing.protocol.errors import Refusal
-from fencing.protocol.fence import Reason
 from fencing.protocol.policies import Policy
 from fencing.protocol.strict_json import Json
 from fencing.services.writes import Writes
@@ -168,15 +167,19 @@ def open_next(intent: IntentFacts, claims: list[dict[str, Any]], facts: Facts, w
     writes.signal(f"gateway:{intent.row['tool']}")
 
 
-def _is_of_lost_branch(intent: IntentFacts, writes: Writes) -> bool:
-    """Whether a claim was lost with its branch: asked last, and only of what nobody wants and may be out."""
-    writes.send()  # a claim may have been lost in this very transaction
-    return Claim.objects.filter(intent_id=intent.id, lost_reason=Reason.BRANCH_LOST.value).exists()
+def _is_of_lost_branch(intent: IntentFacts, facts: Facts, writes: Writes) -> bool:
+    """Whether a lost branch claimed it, whatever ended the claim: asked last, of what nobody wants and may be out."""
+    writes.send()  # what is proposed is read from what is stored
+    tree = next(run.tree for run in facts.runs.values() if run.id == intent.run_id)
+    branches = Claim.objects.filter(intent_id=intent.id).values_list("step__branch", flat=True)
+    return any(tree.gate(branch).is_lost for branch in branches)
 
 
 def propose_if_owed(intent: IntentFacts, facts: Facts, writes: Writes, *, run: str) -> str | None:
     """Propose to undo what a lost branch sent and nobody wants (B4); give the id of the compensation."""
     newest = None if intent.undoing is None else State(intent.undoing)
-    if not undoing.is_owed(intent.pure(), newest, is_of_lost_branch=True) or not _is_of_lost_branch(intent, writes):
+    if not undoing.is_owed(intent.pure(), newest, is_of_lost_branch=True) or not _is_of_lost_branch(
+        intent, facts, writes
+    ):
         return None
     return propose(intent, facts, writes, run=run, cause=Cause.BRANCH_LOST)

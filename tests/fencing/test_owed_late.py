@@ -46,6 +46,40 @@ def test_what_happened_after_all_is_owed_though_its_branch_was_lost_before(story
     assert story.owed() == [("proposed", "branch_lost")]
 
 
+def taken_back(story: Undoing) -> Told:
+    """Have a try in branch B be told as not sent, and its commit be taken back for a divergence; give the try."""
+    story.want("t", TICKET, branch="B")
+    admitted = story.send("t", outcome="not_sent")
+    story.vote(story.replica, {"tool": "create_ticket", "args": {"title": "another"}}, "t")
+    assert story.step("t")["reason"] == "late_divergence"
+    return admitted
+
+
+def test_what_was_taken_back_before_its_branch_was_lost_is_owed_once_it_shows_that_it_happened(story: Undoing) -> None:
+    admitted = taken_back(story)
+    assert story.reconcile("A")["compensations"] == []
+    assert story.report(admitted, "succeeded")["code"] == "outcome_conflict"
+    assert story.resolve(admitted, happened=True)["state"] == "succeeded"
+    assert story.owed() == [("proposed", "branch_lost")]
+
+
+def test_what_was_taken_back_and_happened_is_owed_once_its_branch_is_lost(story: Undoing) -> None:
+    admitted = taken_back(story)
+    story.report(admitted, "succeeded")
+    story.resolve(admitted, happened=True)
+    assert story.owed() == []  # while its branch may win, people are asked by the incident alone (F8)
+    (made,) = story.reconcile("A")["compensations"]
+    assert story.state(made) == "proposed"
+
+
+def test_what_was_taken_back_and_happened_in_the_branch_that_wins_is_a_persons(story: Undoing) -> None:
+    admitted = taken_back(story)
+    story.report(admitted, "succeeded")
+    story.resolve(admitted, happened=True)
+    assert story.reconcile("B")["compensations"] == []
+    assert story.owed() == []
+
+
 def test_what_was_withdrawn_as_not_happened_is_owed_again_once_it_did(story: Undoing) -> None:
     story.want("t", TICKET, branch="B")
     admitted = story.send("t", outcome="unknown")

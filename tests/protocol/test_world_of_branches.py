@@ -16,6 +16,7 @@ from fencing.protocol.world.events import (
     Adopt,
     ApproveUndoing,
     Ask,
+    Cast,
     Event,
     Observe,
     OpenFork,
@@ -25,6 +26,7 @@ from fencing.protocol.world.events import (
     Replay,
     Report,
     ReportUndoing,
+    Resolve,
     Sweep,
     Work,
 )
@@ -107,6 +109,25 @@ def test_what_a_loser_sent_is_undone_once_a_person_approved_it(lost: Story) -> N
     lost.do(*wants("a", None))
     sent(lost)
     assert [each.facts.generation for each in lost.world.intents] == [1, 2]
+
+
+@pytest.mark.parametrize("is_lost_first", [True, False])
+def test_what_was_taken_back_and_happened_after_all_is_owed_once_its_branch_is_lost(
+    story: Story, is_lost_first: bool
+) -> None:
+    story.do(*wants("x", "A"))
+    sent(story, outcome=Kind.NOT_SENT)
+    story.do(Cast(path="replica", step="x", epoch=7, action=stage.REFUND))
+    assert story.step("x").reason is Reason.LATE_DIVERGENCE
+    happened = [
+        Report(intent="intent-1", number=1, outcome=Kind.SUCCEEDED),
+        Resolve(intent="intent-1", happened=True, by="eve"),
+    ]
+    lost = [Reconcile(fork="f", winner="B")]
+    story.do(*(lost if is_lost_first else happened))
+    assert [*story.world.undoings] == []
+    story.do(*(happened if is_lost_first else lost))
+    assert (state(story), story.world.undoings[0].cause) == (compensations.State.PROPOSED, Cause.BRANCH_LOST)
 
 
 def test_what_is_wanted_meanwhile_is_withdrawn_or_sent_again(lost: Story) -> None:

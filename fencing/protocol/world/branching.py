@@ -61,7 +61,8 @@ def _play(verdict: branches.Reconciled, turn: Turn) -> Done:
     in_order = sorted(turn.steps.values(), key=lambda each: (each.facts.epoch, each.facts.step))
     losing = [each.place for each in in_order if each.facts.gate.is_lost]
     acting = [each.place for each in in_order if each.branch in verdict.acting]
-    touched = [each for each in turn.intents.values() if _is_touched(each.id, {*losing, *acting}, turn)]
+    late = {each.place for each in in_order if each.branch in verdict.lost}
+    touched = [each for each in turn.intents.values() if _is_touched(each.id, {*losing, *acting}, late, turn)]
     for place in losing:
         _lose(turn.steps[place], turn)
     won = {found for place in acting if (found := _may_act_now(turn.steps[place], turn)) is not None}
@@ -79,9 +80,10 @@ def _play(verdict: branches.Reconciled, turn: Turn) -> Done:
     return Done(cancelled=tuple(sorted(cancelled)), owed=tuple(owed), withdrawn=tuple(withdrawn))
 
 
-def _is_touched(intent: str, places: set[tuple[str, int]], turn: Turn) -> bool:
+def _is_touched(intent: str, places: set[tuple[str, int]], late: set[tuple[str, int]], turn: Turn) -> bool:
+    """Whether it is claimed or committed at `places`, or was claimed at `late`: it may have happened after all."""
     record = turn.intents[intent]
-    claimed = any((each.step, each.epoch) in places and not each.is_lost for each in record.claims)
+    claimed = any((each.step, each.epoch) in (late if each.is_lost else places) for each in record.claims)
     commits = (turn.steps[place].commit for place in places)
     return claimed or any(each is not None and each.stands and each.intent == intent for each in commits)
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from fencing.protocol import compensations, intents, undoing
 from fencing.protocol.compensations import Cause, State
-from fencing.protocol.fence import Reason
 from fencing.protocol.intents import ClaimState
 from fencing.protocol.policies import Policy
 from fencing.protocol.world.records import IntentRecord, UndoingRecord
@@ -78,7 +77,7 @@ def propose_if_owed(intent: IntentRecord, turn: Turn) -> str | None:
     """Propose to undo what a lost branch sent and nobody wants (B4); give the id of the compensation."""
     newest = turn.newest_undoing(intent.id)
     state = None if newest is None else newest.state
-    is_of_lost_branch = any(each.lost_for is Reason.BRANCH_LOST for each in intent.claims)
+    is_of_lost_branch = any(turn.steps[each.step, each.epoch].facts.gate.is_lost for each in intent.claims)
     if not undoing.is_owed(intent.facts, state, is_of_lost_branch=is_of_lost_branch):
         return None
     return propose(intent, turn, Cause.BRANCH_LOST).id
