@@ -48,7 +48,7 @@ class Form(Generic[R]):
         """Make the request from what was sent, or tell the first thing that is wrong with it and where."""
         if isinstance(value, Refusal):
             return value
-        if isinstance(value, dict) and any(value.get(name, 0) is None for name in self._defaults):
+        if self._defaults and isinstance(value, dict) and any(value.get(name, 0) is None for name in self._defaults):
             value = {name: each for name, each in value.items() if each is not None or name not in self._defaults}
         try:
             members = self._adapter.validate_python(value)
@@ -58,7 +58,10 @@ class Form(Generic[R]):
             first = next((each for each in errors if each["type"] == "extra_forbidden"), errors[0])
             return refusal_of(first, is_query=self.is_query)
         for name in self._texts:
-            if name in members and (at := _null_character(members[name], [name])) is not None:
+            each = members.get(name)
+            if each is None or (type(each) is str and "\0" not in each):
+                continue
+            if (at := _null_character(each, [name])) is not None:
                 return Refusal(
                     code=Code.INVALID_VALUE, detail="U+0000 has no place in a text here.", pointer=pointer_to(at)
                 )

@@ -64,7 +64,11 @@ class Hub:
         self._redis_url = redis_url
         self._net = net
         self._clock = itertools.count(1)
-        self._signalled: dict[str, tuple[int, float]] = {}
+        # When each topic was signalled last, by the clock of marks. Forgetting drops the older of two halves: to look
+        # through all of them each time would cost a busy system more than every signal did.
+        self._signalled: dict[str, int] = {}
+        self._signalled_before: dict[str, int] = {}
+        self._forgot_at = 0.0
         self._waiters: dict[str, set[Waiter]] = {}
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -114,7 +118,10 @@ class Hub:
 
     def is_quiet(self, topics: tuple[Topic, ...], *, since: int) -> bool:
         """Whether none of `topics` was signalled after `since`."""
-        return all(self._signalled.get(topic.name, (0, 0.0))[0] <= since for topic in topics)
+        return all(
+            self._signalled.get(topic.name, 0) <= since and self._signalled_before.get(topic.name, 0) <= since
+            for topic in topics
+        )
 
     @property
     def waiting(self) -> int:
@@ -123,9 +130,9 @@ class Hub:
 
     def signal(self, names: Iterable[str]) -> None:
         """Something of these topics may have changed."""
-        now = asyncio.get_running_loop().time()
+        moment = next(self._clock)
         for name in names:
-            self._signalled[name] = (next(self._clock), now)
+            self._signalled[name] = moment
             for waiter in self._waiters.get(name, ()):
                 wake(waiter)
 
@@ -204,8 +211,10 @@ class Hub:
 
     def _forget(self) -> None:
         # A mark is as old as the read that took it at most, and a read is answered well within this time.
-        oldest = asyncio.get_running_loop().time() - MEMORY_S
-        self._signalled = {name: when for name, when in self._signalled.items() if when[1] >= oldest}
+        now = asyncio.get_running_loop().time()
+        if now - self._forgot_at >= MEMORY_S:
+            self._forgot_at = now
+            self._signalled, self._signalled_before = {}, self._signalled
 
 
 def wake(waiter: Waiter) -> None:

@@ -48,8 +48,7 @@ def look() -> None:
         raise_all(map(_matter, divergences()))
         found, whole = standing()
         raise_all(map(_matter, found), is_watched=True)
-        for kind in whole:
-            keep_only(kind, [each.subject for each in found if each.kind is kind])
+        keep_only({kind: {each.subject for each in found if each.kind is kind} for kind in whole})
 
 
 def sweep() -> None:

@@ -4,6 +4,7 @@ Redis is not trusted: what it holds names a function of this package and hands i
 vanish at any moment; the worker waits and goes on.
 """
 
+import gc
 import inspect
 import logging
 import re
@@ -105,6 +106,9 @@ class FenceWorker(SimpleWorker):
 
 def run_worker(queues: Sequence[str]) -> None:
     """Take jobs of `queues` until SIGINT or SIGTERM; return when the job at hand has ended."""
+    # What was loaded stays for ever: the collector need not look at it again and again.
+    gc.collect()
+    gc.freeze()
     stopping = threading.Event()
     named = {"name": beats.ticker_name(",".join(queues))}
     ticker = threading.Thread(target=keep_ticking, args=(stopping,), kwargs=named, name="ticker", daemon=True)

@@ -11,6 +11,8 @@ from typing import Final
 from django.db.models import Max
 
 from fencing.models.tools import ToolVersion
+from fencing.protocol.fence import Rules
+from fencing.protocol.rules import rules_of
 from fencing.protocol.tools import ToolDefinition, stored_tool
 
 ASK_AGAIN_S: Final = 1.0
@@ -53,3 +55,9 @@ def registry_at(version: int) -> Mapping[str, ToolDefinition]:
     """The tools by name, as they were at a version of the registry."""
     newest = ToolVersion.objects.filter(id__lte=version).order_by("tool", "-id").distinct("tool")
     return MappingProxyType({row.tool: stored_tool(bytes(row.definition)) for row in newest})
+
+
+@lru_cache(maxsize=256)
+def known_rules(definition: ToolDefinition | None) -> Rules:
+    """What a registered tool asks of the fence, worked out once: its digest stands for all of it."""
+    return rules_of(definition)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from typing import Final
 
+import orjson
+
 from fencing.models.actions import Action
-from fencing.models.facts import MAX_RESOURCE, lookup_of
-from fencing.models.registry import current_registry
+from fencing.models.facts import MAX_RESOURCE
+from fencing.models.registry import current_registry, registry_at
 from fencing.protocol.actions import resources_of
 
 # Verbs whose rows name a payload, and the member of `after` that does. A vote's digest is that of the fence: where the
@@ -18,11 +19,10 @@ DIGESTS: Final = {"commit_step": "payload_digest", "vote": "digest"}
 
 def resources_of_payloads(digests: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """Tell what stored actions touch, by payload digest, as the registry stands now."""
-    lookup = lookup_of(current_registry())
+    declared = {name: tool.resources for name, tool in registry_at(current_registry()).items() if tool.resources}
+    rows = Action.objects.filter(payload_digest__in=set(digests), tool__in=declared)
     found = {}
-    for row in Action.objects.filter(payload_digest__in=set(digests)):
-        definition = lookup(row.tool)
-        if definition is not None and definition.resources:
-            touched = resources_of(json.loads(bytes(row.canonical))["args"], definition.resources)
-            found[row.payload_digest] = tuple(text.replace("\x00", "␀")[:MAX_RESOURCE] for text in touched)
+    for digest, tool, canonical in rows.values_list("payload_digest", "tool", "canonical"):
+        touched = resources_of(orjson.loads(canonical)["args"], declared[tool])
+        found[digest] = tuple(text.replace("\x00", "␀")[:MAX_RESOURCE] for text in touched)
     return found

@@ -82,18 +82,23 @@ def counted(most: int = MAX_WORK) -> Iterator[None]:
             around.left -= given - max(work.left, 0)
 
 
-@contextmanager
-def allowance(most: int) -> Iterator[None]:
+class allowance:  # noqa: N801 - it is used as the function that it stands for, only quicker: each item asks for one
     """Spend at most so much work on all that is validated inside, and raise `OutOfAllowance` beyond.
 
     That tells nothing of the arguments: it is for whoever can hand over to somebody with more time, such as an event
     loop to a thread, or can stop and say how far they came.
     """
-    token = _allowance.set(_Work(most))
-    try:
-        yield
-    finally:
-        _allowance.reset(token)
+
+    __slots__ = ("_most", "_token")
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+
+    def __enter__(self) -> None:
+        self._token = _allowance.set(_Work(self._most))
+
+    def __exit__(self, *_: object) -> None:
+        _allowance.reset(self._token)
 
 
 def work_for(args: Json) -> int:

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 Object = dict[str, Any]
 Row = Mapping[str, Any]
 
+# As the database writes a moment nearly always: what is in UTC already need not become a date in between.
+_IN_UTC: Final = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?:\.(\d{1,6}))?\+00(?::00)?", re.ASCII)
+
 
 def rfc3339(at: datetime | str | None) -> str | None:
-    """Write a moment in UTC with microseconds and `Z` (N3). Text is a time as PostgreSQL writes it in JSON."""
+    """Write a moment in UTC with microseconds and `Z` (N3). Text is a time as PostgreSQL writes it."""
     if at is None:
         return None
-    moment = datetime.fromisoformat(at) if isinstance(at, str) else at
-    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
+    if isinstance(at, str):
+        if told := _IN_UTC.fullmatch(at):
+            return f"{told[1]}T{told[2]}.{told[3] or '':0<6}Z"
+        at = datetime.fromisoformat(at)
+    return at.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
 
 
 def run_object(

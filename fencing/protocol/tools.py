@@ -15,6 +15,7 @@ from fencing.protocol.canonical import MAX_CANONICAL, MAX_DEPTH, NoCanonicalForm
 from fencing.protocol.errors import Code, Refusal
 from fencing.protocol.json_faults import depth_of
 from fencing.protocol.members import Members, Unfit
+from fencing.protocol.plain_schemas import Fits, plainly
 from fencing.protocol.pointers import pointer_to
 from fencing.protocol.policies import NothingDone, Policy, read_policy
 from fencing.protocol.schemas import compiled, fault_of_args, fault_of_schema
@@ -109,6 +110,9 @@ class ToolDefinition:
         """
         if self.args_schema is None:
             return None
+        plain = _plain_of(self)
+        if plain is not None and plain(args):
+            return None
         return fault_of_args(_validator_of(self), args, at=at + "/args")
 
     def is_weaker_than(self, older: ToolDefinition) -> tuple[str, ...]:
@@ -197,6 +201,11 @@ def render_compensation(definition: ToolDefinition, action: Json, response: Json
         message = f"{definition.tool} has no compensator"
         raise ValueError(message)
     return render(definition.compensator, action, response)
+
+
+@lru_cache(maxsize=_DEFINITIONS_KEPT)
+def _plain_of(definition: ToolDefinition) -> Fits | None:
+    return plainly(definition.args_schema or {})
 
 
 @lru_cache(maxsize=_DEFINITIONS_KEPT)

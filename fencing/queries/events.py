@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from typing import Any, Final
 
+import orjson
 from django.db import connection
 
 from fencing.protocol.answers import OK, Answer, Result
@@ -15,7 +15,7 @@ from fencing.protocol.errors import Code, Refusal
 from fencing.protocol.objects import rfc3339
 from fencing.queries.straight import body_of_view
 
-ROWS: Final = "SELECT transaction, number, at, what, run, step::text FROM fence_feed(%s, %s, %s, %s)"
+ROWS: Final = "SELECT transaction, number, at::text, what, run, step::text FROM fence_feed(%s, %s, %s, %s)"
 CURSOR = re.compile(r"([0-9]{1,18})-([0-9]{1,18})")
 
 
@@ -38,10 +38,10 @@ def list_events(after: str | None, caller: Caller, *, limit: int = 500, wait: bo
                 "cursor": f"{its_transaction}-{its_number}",
                 "at": rfc3339(at),
                 "what": what,
-                "step": body_of_view(run, json.loads(step)),
+                "step": body_of_view(run, orjson.loads(step)),
             }
         )
-    pending = ("events",) if wait and not items else ()
+    pending = (f"events:{caller.group}",) if wait and not items else ()
     body = {"items": items, "next": items[-1]["cursor"] if items else f"{transaction}-{number}"}
     return Answer(status=OK, body=body, pending=pending)
 

@@ -97,7 +97,7 @@ def _pending_grants() -> list[Reason]:
             expired_at__isnull=True, pending_until__gt=now,
         ).select_related("issuer", "run").order_by("due_at")[:MOST]
     )  # fmt: skip
-    oncall = _active(Group.ONCALL)
+    oncall = _active(Group.ONCALL) if rows else set()
     found = []
     for row in rows:
         reason = Reason(
@@ -121,7 +121,7 @@ def _pending_changes() -> list[Reason]:
         .select_related("proposer")
         .order_by("id")[:MOST]
     )
-    admins = _active(Group.ADMINISTRATOR)
+    admins = _active(Group.ADMINISTRATOR) if rows else set()
     found = []
     for row in rows:
         by = row.proposer.get_username() if row.proposer else "the command line"

@@ -6,21 +6,21 @@ other step, and what it commits is written set-based. Whatever else is due is le
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
+import orjson
 import psycopg
 from django.db import connection, transaction
 
 from fencing.models.facts import pure_vote
-from fencing.models.fields import uuid7
-from fencing.models.registry import registry_at
+from fencing.models.fields import uuid7_text
+from fencing.models.jsonb import jsonb_text
+from fencing.models.registry import known_rules, registry_at
 from fencing.protocol import fence, tokens
 from fencing.protocol.callers import SYSTEM
-from fencing.protocol.rules import rules_of
 from fencing.protocol.tools import Mode
 from fencing.services import signals
 from fencing.services.signing import signing_key
@@ -51,7 +51,7 @@ def _commit_agreed(limit: int) -> Taken:
     answer = _ask(DUE, limit)
     if answer is None:
         return Taken(waiting=0, committed=0)
-    found = json.loads(answer)
+    found = orjson.loads(answer)
     now = datetime.fromisoformat(found["now"])
     key = signing_key()
     decided: dict[tuple[str, str], dict[str, Any]] = {}
@@ -67,7 +67,7 @@ def _commit_agreed(limit: int) -> Taken:
             }
     if decided:
         items = list(decided.values())
-        _ask(COMMIT, json.dumps(items))
+        _ask(COMMIT, jsonb_text(items))
         transaction.on_commit(lambda: _tell(items))
     return Taken(waiting=found["waiting"], committed=len(decided))
 
@@ -94,7 +94,7 @@ def _decide(row: Row, now: datetime) -> tuple[fence.Decision | None, bool]:
         pinned_tool=row["pinned_tool"],
         votes=tuple(pure_vote(vote) for vote in row["votes"]),
     )
-    rules = rules_of(definition)
+    rules = known_rules(definition)
     if not fence.is_agreed(step, rules):
         return None, False
     decision = fence.decide(step, rules=rules, grants=(), now=now)
@@ -103,7 +103,7 @@ def _decide(row: Row, now: datetime) -> tuple[fence.Decision | None, bool]:
 
 
 def _written(row: Row, decision: fence.Decision, key: tokens.SigningKey, now: datetime) -> dict[str, Any]:
-    commit_id = str(uuid7())
+    commit_id = uuid7_text()
     claims = tokens.Claims(
         jti=commit_id,
         iat=int(now.timestamp()),
@@ -117,8 +117,8 @@ def _written(row: Row, decision: fence.Decision, key: tokens.SigningKey, now: da
     )
     return {
         "id": commit_id,
-        "intent_id": str(uuid7()),
-        "claim_id": str(uuid7()),
+        "intent_id": uuid7_text(),
+        "claim_id": uuid7_text(),
         "step_id": row["id"],
         "run_id": row["run_id"],
         "run": row["run"],
@@ -145,4 +145,5 @@ def _tell(items: list[dict[str, Any]]) -> None:
 
 def _topics(items: list[dict[str, Any]]) -> set[str]:
     steps = {step_topic(each["run"], each["step"], each["epoch"]) for each in items}
-    return steps | {f"gateway:{each['tool']}" for each in items} | {"events"}
+    tools = {f"gateway:{each['tool']}" for each in items}
+    return steps | tools | {f"events:{each['owner_group']}" for each in items}

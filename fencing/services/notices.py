@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from types import MappingProxyType
@@ -75,11 +75,14 @@ def settle_notice(kind: Kind, subject: str) -> None:
     _close(Notice.objects.filter(kind=kind, subject=subject, over_at__isnull=True))
 
 
-def keep_only(kind: Kind, subjects: Iterable[str]) -> None:
-    """Close the watched notices of a kind whose subjects are not among those that still stand."""
-    stale = Notice.objects.filter(kind=kind, is_watched=True, over_at__isnull=True).exclude(subject__in=list(subjects))
-    if stale.exists():
-        _close(stale)
+def keep_only(standing: Mapping[Kind, Collection[str]]) -> None:
+    """Close the watched notices of these kinds whose subjects are not among those that still stand."""
+    watched = Notice.objects.filter(kind__in=list(standing), is_watched=True, over_at__isnull=True)
+    stale = [
+        pk for pk, kind, subject in watched.values_list("pk", "kind", "subject") if subject not in standing[Kind(kind)]
+    ]
+    if stale:
+        _close(watched.filter(pk__in=stale))
 
 
 def see(notice: Notice, caller: Caller) -> bool:
@@ -125,6 +128,8 @@ def has_due() -> bool:
 
 def _unknown(matters: Sequence[Matter]) -> list[Matter]:
     """Leave out what was raised already: a sweep finds the same again and again."""
+    if not matters:
+        return []
     subjects = [matter.subject[:450] for matter in matters]
     kinds = {matter.kind.value for matter in matters}
     named = {"kind__in": kinds, "subject__in": subjects}

@@ -8,18 +8,20 @@ answer of this module is one that the careful way would have given, only sooner.
 from __future__ import annotations
 
 import json
-import uuid
+import re
 from base64 import urlsafe_b64decode
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
+import orjson
 import psycopg
 from django.db import DEFAULT_DB_ALIAS, connections
 
 from fencing.models import cold
-from fencing.models.fields import uuid7
-from fencing.models.registry import newest_registry, registry_at
+from fencing.models.fields import uuid7_text
+from fencing.models.jsonb import jsonb_text
+from fencing.models.registry import known_rules, newest_registry, registry_at
 from fencing.protocol import intake, objects
 from fencing.protocol.actions import Action, read_action
 from fencing.protocol.answers import CREATED, OK, Answer, Result
@@ -28,7 +30,7 @@ from fencing.protocol.canonical import canonical_bytes
 from fencing.protocol.errors import Refusal
 from fencing.protocol.fence import UNDECIDED
 from fencing.protocol.matching import HURRIED, OutOfAllowance, allowance
-from fencing.protocol.rules import retries_of, rules_of, silence_of
+from fencing.protocol.rules import retries_of, silence_of
 from fencing.services.announcing import announce
 from fencing.services.identity import content_digest
 from fencing.services.requests import Admit, CastVote, ProposeStep, ReportOutcome
@@ -37,6 +39,8 @@ from fencing.services.requests import Admit, CastVote, ProposeStep, ReportOutcom
 AT_LEAST = 2
 # So many actions are known to fit their schema, or not to, before all are forgotten.
 MAX_CHECKED: Final = 10_000
+# A UUID as this system writes it.
+UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 # A statement that fails takes the transaction with it, so it has to be its own. Tests that roll back lift this.
 OUTSIDE_TRANSACTIONS = True
 
@@ -72,17 +76,20 @@ def course(way: Straight[R], requests: Sequence[tuple[R, Caller]]) -> Course:
     """
     answers: list[Answer | None] = [None] * len(requests)
     left = []
+    signer, signature = None, Item()
     for index, (request, caller) in enumerate(requests):
         item = _read(way, request, caller)
         if item is not None:
-            left.append({**item, "n": index, **_signature(caller)})
+            if caller is not signer:  # of a bulk it is the same for all
+                signer, signature = caller, _signature(caller)
+            left.append({**item, "n": index, **signature})
     topics: set[str] = set()
     has_work = False
     while left:
         batch: dict[object, Item] = {}
         left = [item for item in left if batch.setdefault(way.place(item), item) is not item]
         items = {item["n"]: item for item in batch.values()}
-        for row in (yield way.statement, json.dumps(list(items.values()))):
+        for row in (yield way.statement, jsonb_text(list(items.values()))):
             answers[row[0]], heard = way.answer(items[row[0]], row)
             topics.update(heard)
             has_work = has_work or way.wakes(row)
@@ -222,7 +229,7 @@ def _read_proposal(request: ProposeStep, caller: Caller) -> Item | None:
         request, run=None, step=None, epoch=None, action=payload, occurrence=request.occurrence or None
     )
     return {
-        "id": str(uuid7()),
+        "id": uuid7_text(),
         "run": request.run,
         "step": request.step,
         "epoch": request.epoch,
@@ -241,7 +248,7 @@ def _read_proposal(request: ProposeStep, caller: Caller) -> Item | None:
 
 
 def _answer_proposal(item: Item, row: Row) -> tuple[Answer, Sequence[str]]:
-    _, _, deadline = row
+    _, deadline = row
     told = {"name": item["step"], "branch": None, "phase": "proposed", "reason": None, "deadline_at": deadline}
     body = objects.step_object(
         run=item["run"],
@@ -254,11 +261,11 @@ def _answer_proposal(item: Item, row: Row) -> tuple[Answer, Sequence[str]]:
         intent=None,
     )
     definition = None if item["tool"] is None else registry_at(item["registry"]).get(item["tool"])
-    return Answer(status=CREATED, body=body), [f"wanted:{path}" for path in rules_of(definition).required_paths]
+    return Answer(status=CREATED, body=body), [f"wanted:{path}" for path in known_rules(definition).required_paths]
 
 
 PROPOSALS: Final = Straight(
-    statement="SELECT * FROM fence_straight_steps(%s::jsonb)",
+    statement="SELECT n, deadline::text FROM fence_straight_steps(%s::jsonb)",
     read=_read_proposal,
     place=lambda item: (item["run"], item["step"]),
     answer=_answer_proposal,
@@ -284,7 +291,7 @@ def _read_vote(request: CastVote, caller: Caller) -> Item | None:
         action = read
     definition = None if action is None else tools(action.tool)
     return {
-        "id": str(uuid7()),
+        "id": uuid7_text(),
         "run": request.run,
         "step": request.step,
         "epoch": request.epoch,
@@ -297,7 +304,7 @@ def _read_vote(request: CastVote, caller: Caller) -> Item | None:
         "prompt": request.prompt,
         "rationale_ref": keep_prose(request),
         "silence_s": silence_of(definition),
-        "required": len(rules_of(definition).required_paths),
+        "required": len(known_rules(definition).required_paths),
         **_of_action(action),
     }
 
@@ -332,7 +339,7 @@ def _read_admission(request: Admit, caller: Caller) -> Item | None:
     if definition is None or definition.is_read_only or CHECKED.fault_of(action, registry) is not None:
         return None
     return {
-        "id": str(uuid7()),
+        "id": uuid7_text(),
         "jti": jti,
         "token": request.token,
         "payload": action.payload_digest,
@@ -350,7 +357,7 @@ def _answer_admission(item: Item, row: Row) -> tuple[Answer, Sequence[str]]:
     _, intent, key, lease_until = row
     body = {
         "admit": True,
-        "intent": str(intent),
+        "intent": intent,
         "delivery": item["id"],
         "idempotency_key": key,
         "lease_until": objects.rfc3339(lease_until),
@@ -359,7 +366,7 @@ def _answer_admission(item: Item, row: Row) -> tuple[Answer, Sequence[str]]:
 
 
 ADMISSIONS: Final = Straight(
-    statement="SELECT * FROM fence_straight_admissions(%s::jsonb)",
+    statement="SELECT n, intent::text, idempotency_key, lease::text FROM fence_straight_admissions(%s::jsonb)",
     read=_read_admission,
     place=lambda item: item["jti"],
     answer=_answer_admission,
@@ -375,7 +382,7 @@ def _read_outcome(request: ReportOutcome, caller: Caller) -> Item | None:
     if not (_is_uuid(request.intent) and _is_uuid(request.delivery)):
         return None
     return {
-        "id": str(uuid7()),
+        "id": uuid7_text(),
         "intent": request.intent,
         "delivery": request.delivery,
         "response": None if request.response is None else _bytes(canonical_bytes(request.response)),
@@ -387,13 +394,13 @@ def _read_outcome(request: ReportOutcome, caller: Caller) -> Item | None:
 
 def _answer_outcome(item: Item, row: Row) -> tuple[Answer, Sequence[str]]:
     _, run, key, generation, payload, action, lease_until, at, claims = row
-    told = json.loads(bytes.fromhex(item["response"][2:])) if item["response"] else None
-    parsed = json.loads(action)
+    told = orjson.loads(bytes.fromhex(item["response"][2:])) if item["response"] else None
+    parsed = orjson.loads(action)
     body = objects.intent_object(
         row={"id": item["intent"], "key": key, "generation": generation, "state": "succeeded", "payload": payload},
         run=run,
         action=parsed,
-        claims=json.loads(claims),
+        claims=orjson.loads(claims),
         deliveries=[
             {
                 "id": item["delivery"],
@@ -409,7 +416,7 @@ def _answer_outcome(item: Item, row: Row) -> tuple[Answer, Sequence[str]]:
 
 OUTCOMES: Final = Straight(
     statement=(
-        "SELECT n, run, key, generation, payload, action, lease, at, claims::text"
+        "SELECT n, run, key, generation, payload, action, lease::text, at::text, claims::text"
         " FROM fence_straight_outcomes(%s::jsonb)"
     ),
     read=_read_outcome,
@@ -429,7 +436,4 @@ def _jti_of(token: str) -> str | None:
 
 
 def _is_uuid(text: str | None) -> bool:
-    try:
-        return str(uuid.UUID(text or "")) == text
-    except ValueError:
-        return False
+    return text is not None and UUID.fullmatch(text) is not None

@@ -189,7 +189,7 @@ class Writes:
     def feed(self, what: str, *, run_id: str, step_id: str, owner_group: str) -> None:
         """Note a line of the planners' feed, and wake who waits for it."""
         self.insert("feedevent", what=what, run_id=run_id, step_id=step_id, owner_group=owner_group)
-        self.signal("events")
+        self.signal(f"events:{owner_group}")
 
     def signal(self, *topics: str) -> None:
         """Wake the waiting reads of these topics once this is committed."""

@@ -47,6 +47,14 @@ def test_the_same_claims_give_the_same_token_byte_for_byte() -> None:
     assert tokens.mint(CLAIMS, KEY) == tokens.mint(CLAIMS, KEY)
 
 
+@pytest.mark.parametrize("run", ["run-88", 'a "run"', "Läufe/\u2028", None])
+def test_a_token_is_the_one_that_the_library_makes(run: str | None) -> None:
+    place = {"run": run, "compensation": "c-2", "step": None, "epoch": None} if run is None else {"run": run}
+    claims = Claims(**{**{name: getattr(CLAIMS, name) for name in CLAIMS.__slots__}, **place, "exp": 1_767_233_700})
+    headers = {"kid": KEY.kid, "typ": "commit+jwt"}
+    assert tokens.mint(claims, KEY) == jwt.encode(claims.as_payload(), KEY.private, algorithm="EdDSA", headers=headers)
+
+
 def test_a_token_says_what_was_signed() -> None:
     token = tokens.mint(CLAIMS, KEY)
     assert tokens.verify(token, KEYS) == CLAIMS
