@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import redis
 import structlog
 from django.conf import settings
 
@@ -13,7 +12,7 @@ from fencing.queries.sealing import has_unsealed
 from fencing.services.heads import BadHead
 from fencing.services.sealing import HeadsAhead, seal_audit
 from fencing.services.verifications import note_found
-from fencing.services.wakeups import alive, wake
+from fencing.services.wakeups import has_ended, wake
 from fencing.services.witnesses import are_behind, tell_witnesses
 
 log = structlog.get_logger(__name__)
@@ -59,6 +58,4 @@ def once(job: str) -> Iterator[None]:
     try:
         yield
     finally:
-        client = redis.Redis.from_url(settings.REDIS_URL, socket_timeout=2.0)
-        client.delete(alive(job))
-        client.close()
+        has_ended(job)

@@ -289,8 +289,9 @@ def decide(
     """
     if (disagreement := divergence(step)) is not None:
         return Decision(phase=Phase.REJECTED, reason=disagreement)
-    grant = None if is_agreed(step, rules) else covering_grant(step, rules=rules, grants=grants, now=now)
-    if is_agreed(step, rules) or grant is not None:
+    has_agreed = is_agreed(step, rules)
+    grant = None if has_agreed else covering_grant(step, rules=rules, grants=grants, now=now)
+    if has_agreed or grant is not None:
         return _admissible(step, rules=rules, grant=grant, now=now, is_key_taken=is_key_taken)
     if step.gate.is_lost:
         return Decision(phase=Phase.REJECTED, reason=Reason.BRANCH_LOST)

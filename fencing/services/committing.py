@@ -95,8 +95,7 @@ def _decide(row: Row, now: datetime) -> tuple[fence.Decision | None, bool]:
         votes=tuple(pure_vote(vote) for vote in row["votes"]),
     )
     rules = known_rules(definition)
-    if not fence.is_agreed(step, rules):
-        return None, False
+    # Without a grant it is an agreement that commits, or nothing does.
     decision = fence.decide(step, rules=rules, grants=(), now=now)
     is_plain = decision.phase is fence.Phase.COMMITTED and decision.digest == row["digest"]
     return (decision if is_plain else None), fence.is_correlated(step, rules)

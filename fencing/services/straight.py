@@ -429,8 +429,8 @@ def _jti_of(token: str) -> str | None:
     """Where a token says that its commit is. Nothing of it is believed: the stored bytes are compared (L3)."""
     try:
         _, claims, _ = token.split(".")
-        jti = json.loads(urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))["jti"]
-    except (ValueError, TypeError, KeyError, RecursionError):
+        jti = orjson.loads(urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))["jti"]
+    except (ValueError, TypeError, KeyError):
         return None
     return jti if isinstance(jti, str) and _is_uuid(jti) else None
 

@@ -71,10 +71,19 @@ class Bell:
         self._paused_until = 0.0
         return True
 
+    def has_ended(self, job: str) -> None:
+        """Let the next ring enqueue one again. Raises `RedisError` where Redis is away: it forgets by itself."""
+        self._redis.delete(alive(job))
+
 
 def wake(job: str) -> None:
     """Wake a job. Call it after the commit: a job that starts before its facts are visible finds nothing."""
     _bell().ring(job)
+
+
+def has_ended(job: str) -> None:
+    """Say that a job has ended, so that the next wake-up starts it again. Raises `RedisError` where Redis is away."""
+    _bell().has_ended(job)
 
 
 @cache
