@@ -60,6 +60,7 @@ urlpatterns: list[URLPattern] = [
     path("compensations/<uuid:compensation>/waive", views.waive_compensation, name="waive_compensation"),
     path("compensations/<uuid:compensation>/record", views.record_compensation, name="record_compensation"),
     path("compensations/<uuid:compensation>/resolve", views.resolve_compensation, name="resolve_compensation"),
+    path("compensations/<uuid:compensation>/read-back", views.read_back_compensation, name="read_back_compensation"),
     path("side-log", views.side_log, name="side_log"),
     path("side-log/file", views.side_log_file, name="side_log_file"),
     path("side-log/acknowledge", views.acknowledge_rows, name="acknowledge_rows"),

@@ -22,7 +22,6 @@ from dashboard.views.effects import (
     effect_did_not_happen,
     effect_happened,
     effects,
-    read_back_effect,
 )
 from dashboard.views.evidence import evidence, evidence_pack, reveal_evidence
 from dashboard.views.faults import forbidden, form_expired, not_found, server_error, too_many
@@ -81,6 +80,7 @@ from dashboard.views.people import (
     unlink_person,
     unlock_person,
 )
+from dashboard.views.read_backs import read_back_compensation, read_back_effect
 from dashboard.views.runs import run, runs
 from dashboard.views.side_log import acknowledge_rows, side_log, side_log_file, side_log_row
 from dashboard.views.simulator import failing_trace, simulated_trace, simulator
@@ -182,6 +182,7 @@ __all__ = [
     "people",
     "person",
     "pull_ledger",
+    "read_back_compensation",
     "read_back_effect",
     "read_tools",
     "reconciliation",

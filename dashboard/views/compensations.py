@@ -24,6 +24,7 @@ from dashboard.presenters.acts import Act, Change
 from dashboard.presenters.lists import Filter, FilterBar, choices, pager
 from dashboard.side_log_forms import chosen_rows
 from dashboard.views.evidence import evidence_url
+from dashboard.views.read_backs import read_back_act
 from fencing.api.problems import status_of
 from fencing.gateway import compensating as service
 from fencing.models.facts import read_clock
@@ -246,7 +247,7 @@ def _acts(
     changes: tuple[Change, ...] = (),
 ) -> list[Act]:
     """Give the acts that its state has room for; opposites stand apart on the page."""
-    found = [*_open_acts(request, read), *_doubt_acts(request, read)]
+    found = [*_open_acts(request, read), *_asking(request, read), *_doubt_acts(request, read)]
     if not act:
         return found
     return [
@@ -341,6 +342,12 @@ def _doubt_acts(request: HttpRequest, read: query.Read) -> list[Act]:
              "The tool did not do it: it is proposed again, and a person decides anew."),
         )
     ]  # fmt: skip
+
+
+def _asking(request: HttpRequest, read: query.Read) -> list[Act]:
+    url = _url("read_back_compensation", read.row.pk)
+    act = read_back_act(request, read.called, url) if read.tries else None
+    return [] if act is None else [act]
 
 
 def _tool(read: query.Read) -> str:

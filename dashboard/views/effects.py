@@ -20,8 +20,9 @@ from dashboard.paging import read_page
 from dashboard.presenters import effects as presenter
 from dashboard.presenters.acts import Act
 from dashboard.presenters.lists import Filter, FilterBar, choices, pager
+from dashboard.views.read_backs import read_back_act
 from fencing.api.problems import status_of
-from fencing.gateway import adopting, outcomes, reading
+from fencing.gateway import adopting, outcomes
 from fencing.models import Intent
 from fencing.models.facts import read_clock
 from fencing.protocol.answers import Result
@@ -108,21 +109,6 @@ def effect_happened(request: HttpRequest, intent: uuid.UUID) -> HttpResponse:
 def effect_did_not_happen(request: HttpRequest, intent: uuid.UUID) -> HttpResponse:
     """Take a person's word that it did not happen."""
     return _resolve(request, intent, happened=False)
-
-
-@open_to(Group.REVIEWER, Group.ONCALL)
-@require_POST
-def read_back_effect(request: HttpRequest, intent: uuid.UUID) -> HttpResponse:
-    """Ask the tool what became of it; the answer decides nothing."""
-    role = Role.ONCALL if why_not(request.user, Role.REVIEWER) else Role.REVIEWER
-    told = reading.read_back(str(intent), caller_of(request, role))
-    if isinstance(told, Refusal):
-        if told.code is Code.NOT_FOUND:
-            raise Http404(told.detail)
-        messages.error(request, told.detail)
-    else:
-        messages.info(request, f"{told.says} It decides nothing: a reviewer does, with this as evidence.")
-    return redirect(f"{_url('effect', intent)}#main")
 
 
 @open_to(Group.REVIEWER)
@@ -228,17 +214,9 @@ def _answers(
 
 
 def _read_back(request: HttpRequest, trace: query.EffectTrace) -> Act | None:
-    if trace.definition is None or trace.definition.read_back is None or not trace.line.tries:
+    if not trace.line.tries:
         return None
-    shut = why_not(request.user, Role.REVIEWER) and why_not(request.user, Role.ONCALL)
-    return Act(
-        id="read-back",
-        opens="Ask the tool…",
-        says=f"Ask {trace.line.tool} what became of this key",
-        url=_url("read_back_effect", trace.line.id),
-        explains="It is asked once, now. What it says is evidence, and decides nothing.",
-        why_not=shut,
-    )
+    return read_back_act(request, trace.definition, _url("read_back_effect", trace.line.id))
 
 
 def _adopt(trace: query.EffectTrace, shut: str, form: AdoptForm | None) -> Act | None:

@@ -31,6 +31,7 @@ from fencing.models.registry import registry_at
 from fencing.protocol import compensations, deciding
 from fencing.protocol.compensations import State
 from fencing.protocol.objects import rfc3339
+from fencing.protocol.tools import ToolDefinition
 from fencing.queries.pages import Page
 from fencing.queries.tries import Try, tries_of_undoings
 
@@ -61,7 +62,10 @@ class Left:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Read:
-    """One compensation with everything that a person decides by. `pure` is what the core judges."""
+    """One compensation with everything that a person decides by. `pure` is what the core judges.
+
+    `called` is the tool that would be called, as it was when this was proposed; None where a person does it by hand.
+    """
 
     row: Compensation
     action: Any
@@ -73,6 +77,7 @@ class Read:
     tries: tuple[Try, ...]
     others: tuple[Line, ...]
     pure: deciding.Undoing
+    called: ToolDefinition | None
     sensitive: tuple[str, ...]
     effect_sensitive: tuple[str, ...]
 
@@ -128,6 +133,7 @@ def read(compensation_id: uuid.UUID) -> Read | None:
         tries=tries_of_undoings([row.pk]).get(row.pk, ()),
         others=tuple(_lines(list(others[:MOST_OTHERS]))) if row.run else (),
         pure=_pure(row, approvals),
+        called=called,
         sensitive=called.sensitive if called else (),
         effect_sensitive=effect_tool.sensitive if effect_tool else (),
     )

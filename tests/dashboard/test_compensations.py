@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from django.contrib.auth.models import User
@@ -13,7 +14,7 @@ from pytest_django import DjangoAssertNumQueries, Settings
 
 from dashboard.access import Group
 from fencing.gateway import dispatching, undoings
-from fencing.models import Compensation, CompensationApproval
+from fencing.models import AuditEvent, Compensation, CompensationApproval, CompensationDelivery
 from fencing.protocol.pushing import End, Ended
 from fencing.queries.dossiers import of_compensation
 from fencing.queries.evidence import make_pack
@@ -300,6 +301,37 @@ def test_an_effect_and_a_resource_lead_to_what_undoes_them(acting: Callable[...,
         html = shown(client, path)
         assert "this system" in html
         assert "it may have happened" in html
+
+
+def test_the_tool_is_asked_what_became_of_an_undoing_in_doubt_and_decides_nothing(
+    acting: Callable[..., Client], server: Serving
+) -> None:
+    args = {"invoice": {"from": "action", "pointer": "/args/invoice"}}
+    early = definition(server, optimistic=True, compensator={"tool": "unpay", "args": args})
+    register([early, {**definition(server), "tool": "unpay"}])
+    story = Undoing()
+    story.open()
+    story.fork()
+    story.want("p", {"tool": "pay", "args": {"invoice": "inv-9"}}, branch="B")
+    told_by_the_tool(200, {"id": "eff-1"})
+    (made,) = story.reconcile(None)["compensations"]
+    story.approve(made)
+    undoings.release_due()
+    page, client = f"/compensations/{made}", acting("omar", Group.ONCALL)
+    assert "read-back" not in shown(client, page)
+    assert "look there yourself" in client.post(f"{page}/read-back", follow=True).content.decode()  # nothing was tried
+    told_by_the_tool(500, {})
+    assert f'action="{page}/read-back"' in shown(client, page)
+    assert "it did not happen" in client.post(f"{page}/read-back", follow=True).content.decode()
+    key = CompensationDelivery.objects.get().idempotency_key
+    server.ledger.act(key, {"tool": "unpay", "args": {"invoice": "inv-9"}}, once=True)
+    assert "it happened, as eff-1" in client.post(f"{page}/read-back", follow=True).content.decode()
+    assert story.state(made) == "in_doubt"
+    asked = AuditEvent.objects.filter(verb="read_back", kind="compensation", subject=made).order_by("id")
+    assert [(row.after or {})["happened"] for row in asked] == [False, True]
+    viewer = acting("vera", Group.VIEWER)
+    assert viewer.post(f"{page}/read-back").status_code == 403
+    assert client.post(f"/compensations/{uuid4()}/read-back").status_code == 404
 
 
 def told_by_the_tool(status: int, body: dict[str, Any]) -> None:

@@ -69,6 +69,7 @@ ON_THE_SESSIONS_WORD: Final = {
     "dashboard:effect_happened",
     "dashboard:effect_did_not_happen",
     "dashboard:read_back_effect",
+    "dashboard:read_back_compensation",
     "dashboard:adopt_effect",
     "dashboard:take_incident",
     "dashboard:note_incident",
