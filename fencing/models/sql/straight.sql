@@ -9,7 +9,8 @@
 -- Locks in the order of `facts.sql`; what another transaction holds is passed over, so that one item never holds up
 -- the others. Each statement sees what was committed before it began: the locks come first, then the reading of what was
 -- locked; what was passed over stays out, for it may have changed after the reading began.
--- No two items of a call may name the same step, commit or intent.
+-- No two items of a call may name the same step, commit or intent. Items come in the order of their numbers, and what is
+-- told of each is a LATERAL part beside it: so the audit and the feed have that order without a sort.
 
 -- F1, R1: the first proposal of a step, at its run's epoch, with the registry that read it.
 CREATE OR REPLACE FUNCTION fence_straight_steps(p jsonb)
@@ -137,7 +138,10 @@ AS $$
 DECLARE
   locked uuid[];
   numbers integer[];
-  made uuid[];
+  intents uuid[];
+  payloads text[];
+  keys text[];
+  leases timestamptz[];
 BEGIN
   -- L10: a freeze comes wholly before this, and is seen, or wholly after it, and tells what is out.
   PERFORM pg_advisory_xact_lock_shared(112641513454181);
@@ -187,25 +191,25 @@ BEGIN
       SELECT i.actor, 'gateway', told.verb, told.kind, told.subject, i.run_name, told.before, told.after, '', i.source,
           i.request
       FROM good AS i CROSS JOIN LATERAL (VALUES
-        (1, 'move_intent', 'intent', i.intent_id::text, '{"state": "ready"}'::jsonb, '{"state": "in_flight"}'::jsonb),
-        (2, 'admit', 'delivery', i.id::text, NULL, jsonb_build_object('intent', i.intent_id, 'number', 1,
+        ('move_intent', 'intent', i.intent_id::text, '{"state": "ready"}'::jsonb, '{"state": "in_flight"}'::jsonb),
+        ('admit', 'delivery', i.id::text, NULL, jsonb_build_object('intent', i.intent_id, 'number', 1,
             'payload_digest', i.payload, 'idempotency_key', i.idempotency_key)))
-        AS told(place, verb, kind, subject, before, after)
-      ORDER BY i.n, told.place),
+        AS told(verb, kind, subject, before, after)),
   delivered AS (
     INSERT INTO fencing_delivery (id, run_id, intent_id, number, commit_id, payload_id, idempotency_key, lease_until,
         by_id, admitted_at)
       SELECT i.id, i.run_id, i.intent_id, 1, i.jti, i.payload, i.idempotency_key, i.lease_until, i.by_id,
           i.admitted_at
       FROM good AS i)
-  SELECT array_agg(i.n), array_agg(i.id) INTO numbers, made FROM good AS i;
+  SELECT array_agg(i.n), array_agg(i.intent_id), array_agg(i.payload), array_agg(i.idempotency_key),
+      array_agg(i.lease_until)
+    INTO numbers, intents, payloads, keys, leases FROM good AS i;
   -- A statement of its own: deliveries are judged while their intents are ready.
   RETURN QUERY
-    UPDATE fencing_intent AS t SET state = 'in_flight', payload_id = d.payload_id, due_at = d.lease_until
-    FROM unnest(numbers, made) AS i(n, id)
-      JOIN LATERAL (SELECT a.* FROM fencing_delivery a WHERE a.id = i.id LIMIT 1) d ON true
-    WHERE t.id = d.intent_id
-    RETURNING i.n, t.id, d.idempotency_key::text, d.lease_until;
+    UPDATE fencing_intent AS t SET state = 'in_flight', payload_id = i.payload, due_at = i.lease_until
+    FROM unnest(numbers, intents, payloads, keys, leases) AS i(n, id, payload, idempotency_key, lease_until)
+    WHERE t.id = i.id
+    RETURNING i.n, t.id, i.idempotency_key, i.lease_until;
 END $$;
 
 -- L5: the success of the only try of an effect, told while that try is open.
@@ -228,12 +232,13 @@ BEGIN
   IF locked IS NULL THEN RETURN; END IF;
   RETURN QUERY
     WITH good AS MATERIALIZED (
-      SELECT i.*, d.run_id, t.id AS intent_id, r.name AS run_name, d.lease_until, clock_timestamp() AS recorded_at
+      SELECT i.*, d.run_id, t.id AS intent_id, t.key, t.generation, t.payload_id, r.name AS run_name, d.lease_until,
+          clock_timestamp() AS recorded_at
       FROM jsonb_to_recordset(p) AS i(n integer, id uuid, intent uuid, delivery uuid, response text, retry_after_s float8,
           by_id uuid, tools jsonb, actor text, source text, request text)
         JOIN LATERAL (SELECT a.* FROM fencing_delivery a WHERE a.id = i.delivery LIMIT 1) d ON true
         JOIN LATERAL (SELECT a.name FROM fencing_run a WHERE a.id = d.run_id LIMIT 1) r ON true
-        JOIN LATERAL (SELECT a.id, a.state, a.tool FROM fencing_intent a WHERE a.id = d.intent_id LIMIT 1) t ON true
+        JOIN LATERAL (SELECT a.* FROM fencing_intent a WHERE a.id = d.intent_id LIMIT 1) t ON true
         JOIN LATERAL (SELECT a.tools FROM fencing_credential a WHERE a.id = i.by_id AND a.revoked_at IS NULL
             AND (a.expires_at IS NULL OR a.expires_at > clock_timestamp()) LIMIT 1) c ON true
       WHERE t.id = ANY (locked) AND t.id = i.intent AND t.state = 'in_flight' AND d.number = 1
@@ -258,17 +263,15 @@ BEGIN
         SELECT i.actor, 'gateway', told.verb, told.kind, told.subject, i.run_name, told.before, told.after, '',
             i.source, i.request
         FROM good AS i CROSS JOIN LATERAL (VALUES
-          (1, 'record_outcome', 'delivery', i.delivery::text, NULL, jsonb_build_object('intent', i.intent_id,
+          ('record_outcome', 'delivery', i.delivery::text, NULL, jsonb_build_object('intent', i.intent_id,
               'number', 1, 'outcome', 'succeeded', 'source', 'report', 'effective', true)),
-          (2, 'move_intent', 'intent', i.intent_id::text, '{"state": "in_flight"}'::jsonb,
-              '{"state": "succeeded"}'::jsonb)) AS told(place, verb, kind, subject, before, after)
-        ORDER BY i.n, told.place)
-    SELECT i.n, i.run_name::text, t.key::text, t.generation, t.payload_id::text, a.canonical, i.lease_until, i.recorded_at,
+          ('move_intent', 'intent', i.intent_id::text, '{"state": "in_flight"}'::jsonb,
+              '{"state": "succeeded"}'::jsonb)) AS told(verb, kind, subject, before, after))
+    SELECT i.n, i.run_name::text, i.key::text, i.generation, i.payload_id::text, a.canonical, i.lease_until, i.recorded_at,
         (SELECT jsonb_agg(jsonb_build_object('step', s.name, 'epoch', s.epoch, 'branch', s.branch, 'state', m.state)
-            ORDER BY m.id) FROM fencing_claim m JOIN fencing_step s ON s.id = m.step_id WHERE m.intent_id = t.id)
+            ORDER BY m.id) FROM fencing_claim m JOIN fencing_step s ON s.id = m.step_id WHERE m.intent_id = i.intent_id)
     FROM good AS i
-      JOIN LATERAL (SELECT b.* FROM fencing_intent b WHERE b.id = i.intent_id LIMIT 1) t ON true
-      JOIN LATERAL (SELECT b.canonical FROM fencing_action b WHERE b.payload_digest = t.payload_id LIMIT 1) a ON true;
+      JOIN LATERAL (SELECT b.canonical FROM fencing_action b WHERE b.payload_digest = i.payload_id LIMIT 1) a ON true;
 END $$;
 
 -- A step as everybody but a path reads it, with all that its object needs. A plain read: of one moment, without locks.
@@ -391,11 +394,15 @@ LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET join_collapse_limit = 1
 AS $$
+DECLARE
+  steps uuid[];
+  moments timestamptz[];
+  correlations boolean[];
 BEGIN
   WITH item AS MATERIALIZED (
     SELECT * FROM jsonb_to_recordset(p) AS i(n integer, id uuid, intent_id uuid, claim_id uuid, step_id uuid,
         run_id uuid, run text, owner_group text, step text, epoch bigint, registry bigint, tool text, payload text,
-        digest text, key text, token text, kid text, actor text, at timestamptz)),
+        digest text, key text, token text, kid text, actor text, at timestamptz, correlated boolean)),
   opened AS (
     INSERT INTO fencing_intent (id, run_id, key, generation, fence_digest, tool, registry, state, opened_at)
       SELECT i.intent_id, i.run_id, i.key, 1, i.digest, i.tool, i.registry, 'ready', i.at FROM item AS i),
@@ -406,25 +413,26 @@ BEGIN
     INSERT INTO fencing_auditevent (actor, role, verb, kind, subject, run, before, after, reason, source, request)
       SELECT i.actor, 'system', told.verb, told.kind, told.subject, i.run, told.before, told.after, '', '', ''
       FROM item AS i CROSS JOIN LATERAL (VALUES
-        (1, 'open_intent', 'intent', i.intent_id::text, NULL, jsonb_build_object('key', i.key, 'generation', 1)),
-        (2, 'move_intent', 'intent', i.intent_id::text, '{"state": "held"}'::jsonb, '{"state": "ready"}'::jsonb),
-        (3, 'move_step', 'step', i.run || '/' || i.step || '/' || i.epoch, '{"phase": "proposed"}'::jsonb,
+        ('open_intent', 'intent', i.intent_id::text, NULL, jsonb_build_object('key', i.key, 'generation', 1)),
+        ('move_intent', 'intent', i.intent_id::text, '{"state": "held"}'::jsonb, '{"state": "ready"}'::jsonb),
+        ('move_step', 'step', i.run || '/' || i.step || '/' || i.epoch, '{"phase": "proposed"}'::jsonb,
             '{"phase": "committed", "reason": "agreement"}'::jsonb),
-        (4, 'commit_step', 'commit', i.id::text, NULL, jsonb_build_object('step',
+        ('commit_step', 'commit', i.id::text, NULL, jsonb_build_object('step',
             i.run || '/' || i.step || '/' || i.epoch, 'authority', 'agreement', 'grant', NULL, 'payload_digest',
-            i.payload, 'key', i.key))) AS told(place, verb, kind, subject, before, after)
-      ORDER BY i.n, told.place),
+            i.payload, 'key', i.key))) AS told(verb, kind, subject, before, after)),
   fed AS (
     INSERT INTO fencing_feedevent (what, run_id, step_id, owner_group)
-      SELECT 'decided', i.run_id, i.step_id, i.owner_group FROM item AS i ORDER BY i.n)
-  INSERT INTO fencing_commit (id, run_id, step_id, step_name, epoch, tool, payload_id, fence_digest, key, authority,
-      intent_id, token, kid, committed_at)
-    SELECT i.id, i.run_id, i.step_id, i.step, i.epoch, i.tool, i.payload, i.digest, i.key, 'agreement', i.intent_id,
-        i.token, i.kid, i.at
-    FROM item AS i;
+      SELECT 'decided', i.run_id, i.step_id, i.owner_group FROM item AS i),
+  committed AS (
+    INSERT INTO fencing_commit (id, run_id, step_id, step_name, epoch, tool, payload_id, fence_digest, key, authority,
+        intent_id, token, kid, committed_at)
+      SELECT i.id, i.run_id, i.step_id, i.step, i.epoch, i.tool, i.payload, i.digest, i.key, 'agreement', i.intent_id,
+          i.token, i.kid, i.at
+      FROM item AS i)
+  SELECT array_agg(i.step_id), array_agg(i.at), array_agg(i.correlated) INTO steps, moments, correlations FROM item AS i;
   -- A statement of its own: commits are judged while their steps are undecided.
   UPDATE fencing_step AS s SET phase = 'committed', reason = 'agreement', decided_at = i.at, due_at = NULL,
       is_correlated = i.correlated
-    FROM jsonb_to_recordset(p) AS i(step_id uuid, at timestamptz, correlated boolean)
+    FROM unnest(steps, moments, correlations) AS i(step_id, at, correlated)
     WHERE s.id = i.step_id;
 END $$;
