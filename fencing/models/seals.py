@@ -113,6 +113,7 @@ class Seal(models.Model):
     sealed_at = models.DateTimeField()
     kid = models.CharField(max_length=64)
     signature = models.CharField(max_length=100)
+    # Stored without a try at compression (migration 0020): most of it is hashes.
     entries = models.BinaryField()
     facets = ArrayField(models.TextField())
     moments = DateTimeRangeField()

@@ -28,7 +28,7 @@ from fencing.services.taking_back import step_topic
 from fencing.services.wakeups import wake
 from fencing.services.writes import in_transaction
 
-DUE: Final = "SELECT fence_straight_due(%s)"
+DUE: Final = "SELECT fence_straight_due(%s)::text"
 COMMIT: Final = "SELECT fence_straight_commits(%s::jsonb)"
 
 Row = Mapping[str, Any]
