@@ -60,7 +60,11 @@ def parser() -> argparse.ArgumentParser:
     """The options."""
     made = argparse.ArgumentParser(prog="manage.py bench", description=__doc__.partition("\n")[0])
     how_long = made.add_mutually_exclusive_group()
-    for name, words in (("quick", "two minutes, without the figures of a long history"), ("full", "hours: ten million steps, fifteen minutes of memory")):
+    scales = {
+        "quick": "two minutes, without the figures of a long history",
+        "full": "hours: ten million steps, fifteen minutes of memory",
+    }
+    for name, words in scales.items():
         how_long.add_argument(f"--{name}", dest="scale", action="store_const", const=name, help=words)
     how_long.add_argument("--tiny", dest="scale", action="store_const", const="tiny", help=argparse.SUPPRESS)
     made.add_argument(

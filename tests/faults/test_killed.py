@@ -20,7 +20,7 @@ from tests.faults.clients import Client, Ledger, look_at_what_is_left
 from tests.faults.own import Own
 from tests.length import long_or
 
-STEPS: Final = long_or(240, long=20_000)
+STEPS: Final = long_or(500, long=20_000)
 CLIENTS: Final = 8
 TOGETHER: Final = 16
 # `up` waits longer from death to death of a part: these may die so often, the workers of the nursery at any moment.
