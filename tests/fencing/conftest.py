@@ -1,4 +1,4 @@
-"""Connections as the roles of the database, in a transaction that the test never commits."""
+"""The database, as each of its roles and with or without a transaction around the test; and a tool that serves."""
 
 from __future__ import annotations
 
@@ -7,14 +7,37 @@ from typing import Any
 
 import psycopg
 import pytest
+from pytest_django import Settings
+from pytest_django.plugin import DjangoDbBlocker
 
 from fencing.models import registry
 from fencing.services import straight
+from tests.fencing.beside import empty_database
 from tests.fencing.racing import Race
+from tests.pushing import LOCAL, Serving, serving
 from tests.stores import SqlStore
 
 Connection = psycopg.Connection[Any]
 Connect = Callable[[str], Connection]
+
+
+@pytest.fixture
+def committed(servers: None, django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
+    """The test database without a transaction around the test: what is committed is removed afterwards.
+
+    A module whose tests all want it has its fixture `db` ask for this one.
+    """
+    with django_db_blocker.unblock():
+        yield
+        empty_database()
+
+
+@pytest.fixture
+def server(settings: Settings) -> Iterator[Serving]:
+    """A tool that serves on this machine, which the operator allows."""
+    settings.FENCE_TOOL_HOSTS = LOCAL
+    with serving() as made:
+        yield made
 
 
 @pytest.fixture

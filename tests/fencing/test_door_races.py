@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from axes.models import AccessAttempt
 from django.contrib.auth.models import User
 from django.http import HttpRequest
 from django.test import Client, RequestFactory
-from pytest_django import DjangoDbBlocker
 
 from dashboard.door.guessing import LIMITS, Kind, LockedOut, guess
 from fencing.models import AuditEvent, Credential
@@ -21,18 +18,15 @@ from fencing.services.credentials import IssuedKey, IssueKey, issue
 from fencing.services.keys import RotateKey
 from fencing.services.people import Done, MakePerson
 from tests.factories import fresh
-from tests.fencing.beside import Crowd, empty_database
+from tests.fencing.beside import Crowd
 from tests.people import code_of, give_authenticator, knock
 
 ADMIN = Caller(credential_id=None, name="ada", person="ada", role=Role.ADMINISTRATOR)
 
 
 @pytest.fixture
-def db(servers: None, django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
-    """The test database without a transaction around the test: what is committed is removed afterwards."""
-    with django_db_blocker.unblock():
-        yield
-        empty_database()
+def db(committed: None) -> None:
+    """No transaction around the test: others see what it writes."""
 
 
 def a_person(*groups: Group) -> str:

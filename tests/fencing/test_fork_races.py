@@ -10,14 +10,13 @@ from functools import partial
 from typing import Any
 
 import pytest
-from pytest_django import DjangoDbBlocker
 
 from fencing.models import Branch, Commit, Compensation, CompensationApproval, Delivery, Fork, Incident, Intent
 from fencing.protocol.callers import Role
 from fencing.services import fencing, steps, votes
 from fencing.services.recompute import Tallied, find_faults
 from fencing.services.requests import CastVote, ProposeStep
-from tests.fencing.beside import Crowd, empty_database
+from tests.fencing.beside import Crowd
 from tests.fencing.test_compensating import TWO, Undoing
 from tests.fencing.test_forks import MORE, TICKET
 from tests.length import long_or
@@ -27,11 +26,8 @@ ROUNDS = long_or(4, long=100)
 
 
 @pytest.fixture
-def db(servers: None, django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
-    """The test database without a transaction around the test: what is committed is removed afterwards."""
-    with django_db_blocker.unblock():
-        yield
-        empty_database()
+def db(committed: None) -> None:
+    """No transaction around the test: others see what it writes."""
 
 
 @pytest.fixture

@@ -17,13 +17,12 @@ from typing import Any
 
 import pytest
 from django.db import connection
-from pytest_django.plugin import DjangoDbBlocker
 
 from fencing.models import Delivery, Freeze, Grant, GrantReview
 from fencing.protocol.callers import Role
 from fencing.services import fencing, grants
 from fencing.services.recompute import Tallied, find_faults
-from tests.fencing.beside import alone, at_once, connect_as, empty_database, held
+from tests.fencing.beside import alone, at_once, connect_as, held
 from tests.length import long_or
 from tests.live import TOP
 from tests.stories import NOTE, REFUND, Story, Told, actor
@@ -38,11 +37,8 @@ SCOPES: dict[str, Callable[[Story], dict[str, str]]] = {
 
 
 @pytest.fixture
-def db(servers: None, django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
-    """The test database without a transaction around the test: what is committed is removed afterwards."""
-    with django_db_blocker.unblock():
-        yield
-        empty_database()
+def db(committed: None) -> None:
+    """No transaction around the test: others see what it writes."""
 
 
 @pytest.fixture

@@ -14,7 +14,6 @@ from collections.abc import Iterator
 
 import pytest
 from pytest_django import Settings
-from pytest_django.plugin import DjangoDbBlocker
 
 from fencing.models import Breaker, Delivery, Intent, Outcome
 from fencing.protocol.answers import Answer
@@ -23,7 +22,6 @@ from fencing.services import steps, votes
 from fencing.services.recompute import Tallied, find_faults
 from fencing.services.requests import CastVote, ProposeStep
 from tests.cases.processes import below, kill
-from tests.fencing.beside import empty_database
 from tests.length import long_or
 from tests.pushing import LOCAL, Serving, definition, serving
 from tests.raising import nursery
@@ -37,11 +35,8 @@ TOOLS = ("pay", "pay1", "pay2", "note")
 
 
 @pytest.fixture
-def db(servers: None, django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
-    """The test database as everybody sees it: what is committed is removed afterwards."""
-    with django_db_blocker.unblock():
-        yield
-        empty_database()
+def db(committed: None) -> None:
+    """No transaction around the test: others see what it writes."""
 
 
 @pytest.fixture

@@ -274,13 +274,6 @@ def test_a_name_without_a_form_is_refused(story: Story) -> None:
     assert not isinstance(ledger_intake.pull("refund", None, story.reviewer), Answer)
 
 
-@pytest.fixture
-def server(settings: Settings) -> Iterator[Serving]:
-    settings.FENCE_TOOL_HOSTS = LOCAL
-    with serving() as made:
-        yield made
-
-
 def test_a_tool_s_own_list_is_fetched_page_by_page(
     story: Story, server: Serving, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from django.db import transaction
-from pytest_django.plugin import DjangoDbBlocker
 
 from fencing.gateway import adopting, ledgers
 from fencing.models import Compensation, Incident, ObservedEffect, SideLogRow
@@ -22,7 +21,7 @@ from fencing.services.recompute import Tallied, find_faults
 from fencing.services.requests import AdoptEffect, ObserveEffect
 from tests import factories as make
 from tests.factories import fresh
-from tests.fencing.beside import at_once, connect_as, empty_database, held
+from tests.fencing.beside import at_once, connect_as, held
 from tests.fencing.breaking import refused
 from tests.fencing.conftest import Connection
 from tests.stores import SqlStore
@@ -38,11 +37,8 @@ UNDOABLE: dict[str, Any] = {
 
 
 @pytest.fixture
-def db(servers: None, django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
-    """The test database without a transaction around the test."""
-    with django_db_blocker.unblock():
-        yield
-        empty_database()
+def db(committed: None) -> None:
+    """No transaction around the test: others see what it writes."""
 
 
 @pytest.fixture

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 from django.db import connection
 from pytest_django import Settings
-from pytest_django.plugin import DjangoDbBlocker
 
 from fencing.gateway import admissions, dispatching, ledgers, pushing
 from fencing.gateway.outgoing import AGAIN_S, OutgoingEffect
@@ -23,9 +22,9 @@ from fencing.protocol.errors import Code, Refusal
 from fencing.protocol.pushing import End, Ended
 from fencing.services.recompute import Tallied, find_faults
 from fencing.services.requests import ObserveEffect
-from tests.fencing.beside import at_once, empty_database
+from tests.fencing.beside import at_once
 from tests.length import long_or
-from tests.pushing import LOCAL, Serving, courier, definition, eventually, expire, let_go, serving
+from tests.pushing import Serving, courier, definition, eventually, expire, let_go
 from tests.stories import Story, register, told
 
 ROUNDS = long_or(6, long=40)
@@ -40,23 +39,12 @@ def dropped() -> Iterator[None]:
 
 
 @pytest.fixture
-def db(servers: None, django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
-    """The test database without a transaction around the test."""
-    with django_db_blocker.unblock():
-        yield
-        empty_database()
+def db(committed: None) -> None:
+    """No transaction around the test: others see what it writes."""
 
 
 @pytest.fixture
-def server(db: None, settings: Settings) -> Iterator[Serving]:
-    """A tool that serves on this machine, which the operator allows."""
-    settings.FENCE_TOOL_HOSTS = LOCAL
-    with serving() as made:
-        yield made
-
-
-@pytest.fixture
-def story(server: Serving, valkey: str) -> Iterator[Story]:
+def story(db: None, server: Serving, valkey: str) -> Iterator[Story]:
     """A run in epoch 7, with `pay` and `note`. Whatever comes of it, stored states must equal those of the facts."""
     story = Story.begin()
     register([definition(server), definition(server, "note")])

@@ -16,7 +16,6 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 from pytest_django import Settings
-from pytest_django.plugin import DjangoDbBlocker
 
 from fencing.gateway import dispatching, undoing_calls, undoings
 from fencing.gateway.acts import Act
@@ -36,7 +35,6 @@ from fencing.protocol.errors import Code, Refusal
 from fencing.protocol.pushing import End, Ended
 from fencing.services.recompute import Tallied, find_faults
 from tests.cases.processes import below, kill
-from tests.fencing.beside import empty_database
 from tests.fencing.test_compensating import Undoing
 from tests.pushing import LOCAL, Serving, courier, definition, eventually, serving
 from tests.raising import nursery
@@ -53,11 +51,8 @@ def dropped() -> Iterator[None]:
 
 
 @pytest.fixture
-def db(servers: None, django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
-    """The test database without a transaction around the test."""
-    with django_db_blocker.unblock():
-        yield
-        empty_database()
+def db(committed: None) -> None:
+    """No transaction around the test: others see what it writes."""
 
 
 @pytest.fixture

@@ -20,7 +20,6 @@ from typing import Any
 
 import pytest
 from django.db import connection
-from pytest_django.plugin import DjangoDbBlocker
 from structlog.testing import capture_logs
 
 from fencing.models import AuditEvent, Commit, Delivery, GrantUse, Incident, Intent, Outcome, Step, Vote
@@ -30,7 +29,7 @@ from fencing.queries import events as event_queries
 from fencing.services import fencing, steps, votes
 from fencing.services.recompute import Tallied, find_faults
 from fencing.services.requests import Admit, CastVote, ProposeStep
-from tests.fencing.beside import Crowd, alone, at_once, connect_as, empty_database, held, wait_until
+from tests.fencing.beside import Crowd, alone, at_once, connect_as, held, wait_until
 from tests.length import long_or
 from tests.live import TOP
 from tests.stories import EPOCH, NOTE, OTHER_REFUND, REFUND, Story, Told, actor, told
@@ -39,11 +38,8 @@ ROUNDS = long_or(6, long=40)
 
 
 @pytest.fixture
-def db(servers: None, django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
-    """The test database without a transaction around the test: what is committed is removed afterwards."""
-    with django_db_blocker.unblock():
-        yield
-        empty_database()
+def db(committed: None) -> None:
+    """No transaction around the test: others see what it writes."""
 
 
 @pytest.fixture(params=long_or(["straight"], long=["straight", "careful"]))

@@ -20,13 +20,11 @@ from typing import Final
 import pytest
 from django.db import connections
 from pytest_django import Settings
-from pytest_django.plugin import DjangoDbBlocker
 
 from fencing.models import Claim, Compensation, CompensationOutcome, Intent, Outcome
 from fencing.services.recompute import Tallied, find_faults
 from tests.cases.processes import below, kill
 from tests.factories import fresh
-from tests.fencing.beside import empty_database
 from tests.fencing.siblings import Planner, Request, Reviewers, balance, is_at_rest, tools
 from tests.length import long_or
 from tests.pushing import LOCAL, Serving, serving
@@ -42,11 +40,8 @@ WORKERS: Final = ("fence", "deliver", "deliver")
 
 
 @pytest.fixture
-def db(servers: None, django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
-    """The test database as everybody sees it: what is committed is removed afterwards."""
-    with django_db_blocker.unblock():
-        yield
-        empty_database()
+def db(committed: None) -> None:
+    """No transaction around the test: others see what it writes."""
 
 
 @pytest.fixture

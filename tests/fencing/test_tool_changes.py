@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from functools import partial
 from io import StringIO
 from pathlib import Path
@@ -14,7 +13,6 @@ from django.core.management import call_command
 from django.db import connection
 from django.utils import timezone
 from pytest_django import Settings
-from pytest_django.plugin import DjangoDbBlocker
 
 from fencing.environment import Mode
 from fencing.models import AuditEvent, Deployment, SideLogRow, Step, ToolChange, ToolVersion
@@ -33,7 +31,7 @@ from fencing.services.tool_changes import (
 )
 from fencing.services.tools import LoadReport, load_definitions
 from tests.factories import NO_DIGEST, make_user
-from tests.fencing.beside import at_once, empty_database
+from tests.fencing.beside import at_once
 from tests.stories import Story, Told, told
 
 REFUND: dict[str, Any] = {"tool": "refund", "policy": {"grant_approvals": 1}}
@@ -375,14 +373,6 @@ def test_outside_production_what_weakens_is_current_at_once(db: None) -> None:
 
 
 # -- at once, on real connections --------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def committed(servers: None, django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
-    """The test database without a transaction around the test: what is committed is removed afterwards."""
-    with django_db_blocker.unblock():
-        yield
-        empty_database()
 
 
 def ends(*results: Told) -> list[Any]:
