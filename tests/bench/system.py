@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,6 +31,13 @@ SELECT count(*) FROM pg_db_role_setting CROSS JOIN LATERAL unnest(setconfig) AS 
 WHERE setting ~ '^(fsync|synchronous_commit|full_page_writes)='
 """
 WHOLE_DAYS: Final = 36_500.0
+# Rows of the audit that no seal holds yet. A history that was filled in at once is sealed afterwards, beside the system's
+# own work, which months of work never see.
+UNSEALED: Final = """
+SELECT coalesce((SELECT max(id) FROM fencing_auditevent), 0) - coalesce((SELECT max(last) FROM fencing_seal), 0)
+"""
+FEW: Final = 10_000
+SEALED_S: Final = 7200.0
 
 
 class NotDurable(Exception):
@@ -54,7 +62,9 @@ class Measured:
             if steps:
                 _fill(Path(folder) / "data", steps, audit_days or WHOLE_DAYS)
             with LiveSystem.start(Path(folder)) as live:
-                yield cls.running(live.data)
+                measured = cls.running(live.data)
+                measured.wait_until_sealed()
+                yield measured
 
     @classmethod
     def running(cls, data: Path) -> Measured:
@@ -114,6 +124,14 @@ class Measured:
             self._planners = list(self._others.pop("planners"))
         taken, self._planners = self._planners[:planners], self._planners[planners:]
         return {**self._others, "planners": taken}
+
+    def wait_until_sealed(self) -> None:
+        """Wait until the audit of its history is sealed. Raises `TimeoutError` where that does not come to an end."""
+        end = time.monotonic() + SEALED_S
+        while self.one(UNSEALED) > FEW:
+            if time.monotonic() > end:
+                raise TimeoutError("the audit was not sealed")
+            time.sleep(0.5)
 
     def one(self, statement: str) -> Any:
         """The one value that a statement gives."""
