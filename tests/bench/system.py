@@ -31,8 +31,8 @@ SELECT count(*) FROM pg_db_role_setting CROSS JOIN LATERAL unnest(setconfig) AS 
 WHERE setting ~ '^(fsync|synchronous_commit|full_page_writes)='
 """
 WHOLE_DAYS: Final = 36_500.0
-# Rows of the audit that no seal holds yet. A history that was filled in at once is sealed afterwards, beside the system's
-# own work, which months of work never see.
+# Rows of the audit that no seal holds yet. A history that was filled in at once is sealed afterwards, and that work
+# beside the system's own is something that months of use never see.
 UNSEALED: Final = """
 SELECT coalesce((SELECT max(id) FROM fencing_auditevent), 0) - coalesce((SELECT max(last) FROM fencing_seal), 0)
 """
