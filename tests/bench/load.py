@@ -29,6 +29,7 @@ class Job:
     """What to play: `kind` is one of `KINDS`, `planners` how many at once.
 
     `items` is what that kind takes: how many steps a bulk call holds, seconds between two steps, how many wait.
+    A window of no length (`window_s` is 0) lasts until a line comes.
     """
 
     kind: str
@@ -99,8 +100,11 @@ def main() -> int:
     stopping.wait(job.warm_s)
     before, calls, cpu, began = _facts(threads), _calls(threads), time.process_time(), time.perf_counter()
     say(at="begin")
-    wait_for_end(job.window_s, stopping)
-    wait_for_facts(threads, before, stopping)
+    if job.window_s:
+        stopping.wait(job.window_s)
+        wait_for_facts(threads, before, stopping)
+    else:
+        sys.stdin.readline()
     took, cpu, after = time.perf_counter() - began, time.process_time() - cpu, _facts(threads)
     steps, times = (after - before) / FACTS_OF_A_STEP, _between(calls, _calls(threads), threads)
     say(at="end", steps=steps, seconds=took, cpu=cpu, calls=times)
@@ -108,14 +112,6 @@ def main() -> int:
     for thread in threads:
         thread.join(END_S)
     return _faults(threads)
-
-
-def wait_for_end(window_s: float, stopping: threading.Event) -> None:
-    """Wait for the end of the window; one of no length lasts until a line comes."""
-    if window_s:
-        stopping.wait(window_s)
-    else:
-        sys.stdin.readline()
 
 
 def wait_for_facts(threads: list[Thread], before: int, stopping: threading.Event) -> None:
