@@ -10,7 +10,7 @@ import pytest
 from django.db import connection
 
 from fencing.gateway import admissions, compensating, dispatching, ledgers, outcomes, undoings
-from fencing.models import AuditEvent, Compensation, CompensationRelease, Incident, ObservedEffect, SideLogRow
+from fencing.models import AuditEvent, Compensation, CompensationRelease, Incident, Intent, ObservedEffect, SideLogRow
 from fencing.protocol.callers import Caller, Role
 from fencing.queries import gateway as gateway_queries
 from fencing.services import freezes
@@ -335,6 +335,21 @@ def test_a_doubt_that_a_late_success_raised_is_a_persons_to_end(story: Undoing) 
     assert story.say(made, happened=False)["state"] == "proposed"
     assert story.approve(made)["state"] == "approved"
     assert story.undo(made)["admit"] is True
+
+
+def test_who_came_to_want_it_meanwhile_gets_it_anew_though_the_undoing_was_in_doubt_first(story: Undoing) -> None:
+    made = story.lost()
+    story.approve(made)
+    first = story.undo(made)
+    assert story.fork("E", "F", fork="g")["status"] == 201
+    story.want("late", TICKET, branch="E")
+    assert story.tell(first, "failed")["state"] == "held"
+    assert story.tell(first, "succeeded")["code"] == "outcome_conflict"
+    assert story.say(made, happened=True)["state"] == "done"
+    story.reconcile("E", fork="g")
+    story.decide()
+    assert story.send("late")["admit"] is True
+    assert [each.generation for each in Intent.objects.order_by("generation")] == [1, 2]
 
 
 def test_a_late_report_settles_what_is_in_doubt(story: Undoing) -> None:

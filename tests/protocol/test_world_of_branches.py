@@ -27,6 +27,7 @@ from fencing.protocol.world.events import (
     Report,
     ReportUndoing,
     Resolve,
+    ResolveUndoing,
     Sweep,
     Work,
 )
@@ -150,6 +151,19 @@ def test_what_nobody_knows_of_an_undoing_is_a_persons(lost: Story) -> None:
     action = lost.world.undoings[0].action
     assert action is not None
     assert code(lost.do(Admit(action=action, token="undoing-1/1"))) is Code.IN_DOUBT
+
+
+def test_who_came_to_want_it_meanwhile_gets_it_anew_though_the_undoing_was_in_doubt_first(lost: Story) -> None:
+    undone(lost)
+    lost.do(OpenFork(fork="g", parent="B", branches=("E", "F")), *wants("a", "E"))
+    for outcome, held in ((Kind.FAILED, compensations.State.HELD), (Kind.SUCCEEDED, compensations.State.IN_DOUBT)):
+        lost.do(ReportUndoing(undoing="undoing-1", round=1, number=1, outcome=outcome))
+        assert state(lost) is held
+    lost.do(ResolveUndoing(undoing="undoing-1", happened=True, by="eve"))
+    assert state(lost) is compensations.State.DONE
+    lost.do(Reconcile(fork="g", winner="E"), Work())
+    assert [each.facts.generation for each in lost.world.intents] == [1, 2]
+    sent(lost)
 
 
 def test_an_escape_holds_its_action_back_until_a_person_adopts_it(story: Story) -> None:

@@ -182,8 +182,14 @@ def close_effect(record: UndoingRecord, turn: Turn) -> None:
 
 
 def _claimed_meanwhile(record: UndoingRecord, turn: Turn) -> list[Claim]:
-    """Claims that are not lost, and were made since the undoing began: nobody had them when it was approved."""
-    began = min((each.at for each in record.tries if each.round == record.round), default=None)
+    """Claims that are not lost, and were made since the undoing began: nobody had them when it was approved.
+
+    Where a late success made it doubtful, that approval has lapsed: it began with the calls of the last one.
+    """
+    tried = {each.round for each in record.tries}
+    is_lapsed = record.state is State.IN_DOUBT and record.round not in tried
+    began_in = max(tried, default=None) if is_lapsed else record.round
+    began = min((each.at for each in record.tries if each.round == began_in), default=None)
     if record.effect is not None or record.intent is None or began is None:
         return []
     return [each for each in turn.intents[record.intent].claims if not each.is_lost and each.at >= began]
