@@ -22,11 +22,12 @@ from fencing.machine.folder import DataFolder
 from fencing.machine.servers import database_urls, valkey_url
 from tests.actors import player_for
 from tests.cases.processes import below
+from tests.length import long_or
 from tests.live import TOP, LiveSystem, bare_environment
 from tests.playing import Player, Reply, Step
 
 # Enough for the cluster, its log and what a test stores; little enough to be filled.
-DISK: Final = "size=800m"
+DISK: Final = long_or("size=800m", long="size=4g")
 PARTS: Final = {
     "fence": "manage.py work fence",
     "default": "manage.py work default",
