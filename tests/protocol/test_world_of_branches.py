@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import timedelta
+
 import pytest
 
 from fencing.protocol import compensations
@@ -11,6 +14,7 @@ from fencing.protocol.fence import Phase, Reason
 from fencing.protocol.intents import Kind, State
 from fencing.protocol.ledgers import Match
 from fencing.protocol.simulate import stage
+from fencing.protocol.simulate.strings import Happening, opening, play_again
 from fencing.protocol.world.events import (
     Admit,
     Adopt,
@@ -29,6 +33,7 @@ from fencing.protocol.world.events import (
     Resolve,
     ResolveUndoing,
     Sweep,
+    Waive,
     Work,
 )
 from fencing.protocol.world.records import Done
@@ -194,3 +199,22 @@ def test_who_asks_does_not_approve_and_what_has_no_compensator_is_recorded(story
     story.do(Record(undoing="undoing-1", by="dan"))
     assert state(story) is compensations.State.DONE
     assert code(story.do(Ask(by="eve", intent="intent-1"))) is Code.NOTHING_TO_UNDO
+
+
+def test_what_a_person_let_stand_and_is_not_there_breaks_nothing() -> None:
+    lost: list[Event] = [FORK, *wants("x", "A"), Admit(action=stage.TICKET, token="token-1")]
+    lost.append(Reconcile(fork="f", winner="B"))
+    owed = play_again(at_moments(lost), opening()).scene.world.undoings[0]
+    end: list[Event] = [
+        Waive(undoing=owed.id, by="dan", digest=owed.digest),
+        Report(intent="intent-1", number=1, outcome=Kind.FAILED),
+    ]
+    played = play_again(at_moments([*lost, *end]), opening())
+    assert played.scene.world.undoings[0].state is compensations.State.WAIVED
+    assert played.scene.world.intents[0].facts.state is State.FAILED
+    assert not played.violations
+
+
+def at_moments(events: Sequence[Event]) -> tuple[Happening, ...]:
+    """The events, a second apart."""
+    return tuple((stage.START + timedelta(seconds=number), each) for number, each in enumerate(events, start=1))

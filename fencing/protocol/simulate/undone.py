@@ -163,9 +163,12 @@ def at_rest_the_effects_are_what_is_wanted(moment: Moment) -> Iterator[str]:
         payload = None if intent.action is None else intent.action.payload_digest
         undone = any(each.id in done for each in _about(moment.after, intent.id))
         is_let_stand = any(each.state is compensations.State.WAIVED for each in _about(moment.after, intent.id))
-        there[payload] += Kind.SUCCEEDED in moment.said.told[intent.id].values()
+        was_told = Kind.SUCCEEDED in moment.said.told[intent.id].values()
+        there[payload] += was_told
         there[payload] -= undone
-        due[payload] += not undone and (intent.id in wanted or is_let_stand)
+        # A person may let stand what turns out not to be there.
+        stands = is_let_stand and (was_told or intent.id in moment.said.adopted)
+        due[payload] += not undone and (intent.id in wanted or stands)
     for row in moment.after.effects:
         if row.match in (Match.ESCAPE, Match.DOUBLED):
             acts = [each for each in moment.after.undoings if (each.tool, each.effect) == (row.tool, row.id)]
